@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.worlds.trees import random_tree, with_changes
+from tests.worlds.planned import random_tree, with_changes
 from tidings.planning.action_sets import actions_in
 from tidings.planning.checker import problem_in
 from tidings.planning.literal import LiteralProgram

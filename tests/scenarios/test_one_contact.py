@@ -6,6 +6,7 @@ from functools import partial
 from tidings.machine.effects import Effect, Send
 from tidings.machine.streams import random_stream
 from tidings.nodes.dispatcher import Dispatcher
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.pubsub.client import OpenSubscription
 from tidings.sim.library.trees import PATTERNS, AllIsWell, make_dispatcher
 from tidings.sim.network.latency import Constant, Jittered
@@ -35,7 +36,7 @@ def test_two_hundred_that_know_one_contact_are_right_within_five_seconds() -> No
     simulator = Simulator(1, Jittered(Constant(0.005), 0.02), observers=[sent])
     for name in names:
         contacts = () if name == "b0" else ("b0",)
-        simulator.add(name, partial(make_dispatcher, name, contacts, "timed"))
+        simulator.add(name, partial(make_dispatcher, name, LsTreeParams(contacts=contacts), "timed"))
         wanted = OpenSubscription(None, f"pattern = {draws.below(PATTERNS)}")
         simulator.inject(draws.uniform(0.0, SUBSCRIBE_BY), name, wanted)
     simulator.run(WELL_AT)

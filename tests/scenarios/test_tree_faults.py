@@ -24,6 +24,12 @@ def test_five_seconds_after_the_last_fault_all_is_well(seed: int) -> None:
     assert result.passed, f"{result.problems[0]}; again: {again}"
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_where_brokers_move_all_the_time_all_is_well_when_they_have_found_their_places(seed: int) -> None:
+    result = run_scenario(trees(moving=True), seed, check="never", frames=False)
+    assert result.passed, result.problems[0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_with_every_step_checked_and_every_message_as_bytes(seed: int) -> None:
     assert run_scenario(trees(nodes=6, subscriptions=10), seed, check="every").passed

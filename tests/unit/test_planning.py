@@ -5,7 +5,7 @@ from itertools import permutations, product
 
 import pytest
 
-from tests.worlds.trees import tree
+from tests.worlds.planned import tree
 from tidings.model.errors import UsageError
 from tidings.planning.action_sets import actions_in, transformation_paths
 from tidings.planning.checker import UnsoundPlan, checked, problem_in

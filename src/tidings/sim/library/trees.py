@@ -7,10 +7,16 @@ new address is where names are addresses), links that break, and networks that a
 
 Five seconds after the last fault is over (`settling`) all who are there must be one tree, seen the same from both ends,
 and every routing table must be that of one who sees everything. Nothing else is excused.
+
+Brokers look for nearer ones to be below only after half a minute in one place, so that none does in such a run. With
+`moving` they do so all the time, over links of which each has a latency of its own, and are looked at when all have
+found their places (`MOVING_SETTLING`).
 """
 
 from collections.abc import Mapping
 from functools import partial
+
+from msgspec.structs import replace
 
 from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream, random_stream
@@ -27,7 +33,8 @@ from tidings.pubsub.client import CloseSubscription, OpenSubscription
 from tidings.sim.cast import TimedInput
 from tidings.sim.checkers import Checker, Problem
 from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Partition, Pause, plan_of
-from tidings.sim.network.latency import Constant, Jittered
+from tidings.sim.network.latency import Constant, Jittered, Matrix
+from tidings.sim.network.rule import Rule
 from tidings.sim.node import Draws, Make
 from tidings.sim.scenario import Scenario
 from tidings.sim.simulator import Simulator
@@ -38,6 +45,9 @@ BEGIN = 3.0
 """When all who begin are one tree, in seconds."""
 
 SETTLING = 5.0
+MOVING_SETTLING = 20.0
+RESTLESS = LsTreeParams(nearer_first=0.5, nearer_period=4.0, gossip_period=10.0)
+
 PATTERNS = 12
 BOOTSTRAP = 3
 FLAPS_MAX = 4
@@ -50,6 +60,7 @@ def trees(
     length_max: float = 3.0,
     subscriptions: int = 30,
     repair: RepairName = "timed",
+    moving: bool = False,
 ) -> Scenario:
     """Faults of every kind strike brokers that mend their tree by themselves; 5 s later all is as it should be."""
     if nodes < 4 or faults < 0:
@@ -58,26 +69,34 @@ def trees(
     return Scenario(
         name="trees",
         topology=lambda seed: Topology("trees", names, ()),
-        roles=lambda made: cast_trees(names, repair),
+        roles=lambda made: cast_trees(names, repair, RESTLESS if moving else LsTreeParams()),
         workload=lambda made, seed: draw_interests(names, subscriptions, BEGIN + span, seed),
-        network=lambda made, until, seed: Jittered(Constant(0.005), 0.02),
+        network=lambda made, until, seed: distances(names, seed) if moving else Jittered(Constant(0.005), 0.02),
         faults=lambda made, until, seed: draw_trouble(names, faults, until, length_max, seed),
         checkers=lambda made: [AllIsWell(names)],
         duration=BEGIN + span,
-        settling=SETTLING,
+        settling=MOVING_SETTLING if moving else SETTLING,
     )
 
 
-def cast_trees(names: tuple[NodeId, ...], repair: RepairName) -> Mapping[NodeId, Make]:
+def distances(names: tuple[NodeId, ...], seed: int) -> Rule:
+    """5 to 55 ms one way, the same at all times."""
+    rng = random_stream(seed, "distances")
+    pairs = {(one, other): 0.005 + 0.05 * rng.random() for one in names for other in names if one < other}
+    return Matrix({**pairs, **{(other, one): delay for (one, other), delay in pairs.items()}})
+
+
+def cast_trees(names: tuple[NodeId, ...], repair: RepairName, overlay: LsTreeParams) -> Mapping[NodeId, Make]:
     """Each has the first ones as contacts: some of these are there in the end, or nobody could find anybody."""
     first = names[: BOOTSTRAP + 1]
     contacts = {name: tuple(each for each in first if each != name)[:BOOTSTRAP] for name in names}
-    return {name: partial(make_dispatcher, name, contacts[name], repair) for name in names}
+    overlays = {name: replace(overlay, contacts=contacts[name]) for name in names}
+    return {name: partial(make_dispatcher, name, overlays[name], repair) for name in names}
 
 
-def make_dispatcher(name: NodeId, contacts: tuple[NodeId, ...], repair: RepairName, draws: Draws) -> Machine:
+def make_dispatcher(name: NodeId, overlay: LsTreeParams, repair: RepairName, draws: Draws) -> Machine:
     params = DispatcherParams(
-        overlay=LsTreeParams(contacts=contacts),
+        overlay=overlay,
         routing=RoutingParams(strategy="subscription", reduction="plain", repair=repair, engine="plain"),
         presence=PresenceParams(),
     )

@@ -92,6 +92,7 @@ def overlay_params(parameters: Mapping[str, Any]) -> LsTreeParams:
         busy_wait=0.3,
         merge_first=30.0,
         merge_soon=30.0,
+        nearer_period=0.0,
         children_max=100_000,
         pings=parameters.get("pings", 10),
     )

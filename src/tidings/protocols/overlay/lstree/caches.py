@@ -54,8 +54,8 @@ class GlobalCache:
     def __init__(self, node_id: NodeId, size: int, rng: RandomStream) -> None:
         self.node_id, self.size, self.rng = node_id, size, rng
         self.entries: dict[NodeId, Contact] = {}
-        self.former: dict[NodeId, tuple[Contact, float]] = {}
-        """With when each fell silent, who did so longest ago first."""
+        self.former: dict[NodeId, tuple[str, float]] = {}
+        """Where each listened and when it fell silent, who did so longest ago first."""
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self.entries
@@ -82,7 +82,7 @@ class GlobalCache:
         node = contact.node
         known = self.entries.pop(node, contact)
         if node not in self.former:
-            self.former[node] = known, now
+            self.former[node] = known.address, now
         self.forget_former(now)
 
     def forget_former(self, now: float) -> None:
@@ -97,7 +97,7 @@ class GlobalCache:
         return any(now < silent_at + LOST_LATELY for _, silent_at in self.former.values())
 
     def draw_former(self, count: int) -> list[Contact]:
-        return self.rng.sample([contact for contact, _ in self.former.values()], count)
+        return self.rng.sample([Contact(node, address) for node, (address, _) in self.former.items()], count)
 
     def draw(self, count: int) -> list[Contact]:
         return self.rng.sample(list(self.entries.values()), count)

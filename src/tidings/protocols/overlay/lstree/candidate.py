@@ -10,7 +10,7 @@ Source: dynamic-topologies.md 3.9.4; D-77, D-78, D-83, D-84, D-97.
 import msgspec
 
 from tidings.machine.message import Contact
-from tidings.protocols.overlay.lstree.kinship import Kinship, TreeMode
+from tidings.protocols.overlay.lstree.kinship import Kinship
 from tidings.protocols.overlay.lstree.messages import ParentRequest, RefusalReason
 from tidings.protocols.overlay.lstree.order import GAP_MIN, BrokerPlace, comes_before, lowered, may_be_below
 
@@ -39,7 +39,7 @@ def decide(kin: Kinship, sender: str, request: ParentRequest) -> CandidateAnswer
     if not may_be_below(asking, place):
         if asking.colour != place.colour:
             return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE, wins=comes_before(place.colour, asking.colour))
-        if kin.mode is TreeMode.SEARCHING:
+        if kin.is_asking:
             # Our place must not change while an answer to our own request is on its way.
             return CandidateAnswer(refusal=RefusalReason.BUSY)
         above = kin.above

@@ -33,6 +33,9 @@ FORMER_PROBES = 2
 LOST_PROBES = 4
 """Of those who fell silent lately, asked by a root that looks for them."""
 
+ROUND_TRIPS_MAX = 64
+"""Brokers of which it is remembered how near they are."""
+
 SAVE_WAIT = 2.0
 """Seconds between a change and its being stored; many come at once."""
 
@@ -43,10 +46,15 @@ class ContactExchange:
         self.cache = GlobalCache(kin.node_id, params.contacts_kept, rng)
         self.pinged: dict[NodeId, Contact] = {}
         """Of whom an answer is awaited."""
+        self.pinged_at: dict[NodeId, float] = {}
+        """When each was asked that is linked."""
+        self.round_trips: dict[NodeId, float] = {}
+        """Seconds, of those that answered last."""
         self.is_saving = False
 
     def start(self, now: float) -> list[Effect]:
         self.pinged.clear()
+        self.pinged_at.clear()
         self.is_saving = False
         if not self.params.has_global:
             return []
@@ -80,31 +88,59 @@ class ContactExchange:
     def run_round(self, now: float) -> list[Effect]:
         effects = self.pass_on()
         self.cache.forget_former(now)
+        self.forget_round_trips()
         for contact in self.probes(self.params.pings):
-            if not self.kin.is_neighbour(contact.node) and contact.node not in self.pinged:
-                self.pinged[contact.node] = contact
-                effects += self.kin.want(contact)
-                if contact.node in self.kin.peers:
-                    effects.append(self.ping(contact.node))
+            if not self.kin.is_neighbour(contact.node):
+                effects += self.ping(now, contact)
         if self.pinged:
             effects.append(SetTimer("pinged", now + self.params.request_timeout))
         return [*effects, SetTimer("gossip", now + self.params.gossip_period)]
 
     # Trying.
 
-    def ping(self, node: NodeId) -> Effect:
-        return Send(node, ContactPing(self.kin.place.colour))
+    def ping(self, now: float, contact: Contact) -> list[Effect]:
+        if contact.node in self.pinged:
+            return []
+        self.pinged[contact.node] = contact
+        effects = self.kin.want(contact)
+        if contact.node in self.kin.peers:
+            effects += self.peer_came(now, contact.node)
+        return effects
 
-    def peer_came(self, node: NodeId) -> list[Effect]:
-        return [self.ping(node)] if node in self.pinged else []
+    def peer_came(self, now: float, node: NodeId) -> list[Effect]:
+        if node not in self.pinged:
+            return []
+        self.pinged_at[node] = now
+        return [Send(node, ContactPing(self.kin.place.colour))]
+
+    def measure(self, now: float, contacts: list[Contact]) -> list[Effect]:
+        """How long each takes to answer. When the timer fires all have had their time."""
+        effects = [effect for contact in contacts for effect in self.ping(now, contact)]
+        return [*effects, SetTimer("pinged", now + self.params.request_timeout)]
+
+    def forget_round_trips(self) -> None:
+        """To those of whom we know no more than that."""
+        known = self.cache.entries.keys() | self.kin.regional.names() | set(self.kin.neighbours)
+        self.round_trips = {node: seconds for node, seconds in self.round_trips.items() if node in known}
 
     def answered(self, now: float, node: NodeId) -> list[Effect]:
         del self.pinged[node]
+        took = now - self.pinged_at.pop(node)
+        # What is too long passes, what is short is true: a broker that is busy answers late, and none answers early.
+        before = self.round_trips.pop(node, took)
+        self.round_trips[node] = min(took, (took + before) / 2)
+        if len(self.round_trips) > ROUND_TRIPS_MAX:
+            del self.round_trips[next(iter(self.round_trips))]
         return self.learn(now, (self.kin.peers[node],))
 
     def failed(self, now: float, contact: Contact) -> list[Effect]:
         """It does not answer."""
         self.pinged.pop(contact.node, None)
+        self.pinged_at.pop(contact.node, None)
+        self.round_trips.pop(contact.node, None)
+        if self.kin.is_neighbour(contact.node):
+            # Whether that one is gone is for its link to say.
+            return []
         was_kept = contact.node in self.cache
         self.cache.silent(now, contact)
         return self.save_soon(now) if was_kept else []
@@ -137,5 +173,8 @@ class ContactExchange:
 
     def check(self) -> None:
         assert len(self.cache.entries) <= self.params.contacts_kept, "more contacts than are kept"
-        assert len(self.pinged) <= self.params.pings + FORMER_PROBES + 1, "more contacts are tried than may be"
+        most = self.params.pings + FORMER_PROBES + 1 + (self.params.nearer_probes + 1 if self.params.is_near else 0)
+        assert len(self.pinged) <= most, "more contacts are tried than may be"
+        assert self.pinged_at.keys() <= self.pinged.keys(), "an answer is timed that is not awaited"
+        assert len(self.round_trips) <= ROUND_TRIPS_MAX, "more round trips than are remembered"
         assert self.kin.node_id not in self.cache, "a contact of itself"

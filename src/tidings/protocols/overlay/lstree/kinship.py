@@ -70,6 +70,9 @@ class Kinship:
         self.wanted: dict[NodeId, None] = {}
         """Links that we asked for."""
         self.epochs = 0
+        self.moving_to: NodeId = ""
+        self.is_moving = False
+        """Whom we ask to be above us, though somebody is; and whether the request is on its way."""
         self.has_led = False
         """Somebody has been below us in this life."""
 
@@ -82,6 +85,11 @@ class Kinship:
     def degree(self) -> int:
         """With the place for somebody above, which a broker that searches keeps free."""
         return len(self.below) + (self.above is not None or self.mode is TreeMode.SEARCHING)
+
+    @property
+    def is_asking(self) -> bool:
+        """Our place is in a request that has not been answered, perhaps, and must not change."""
+        return self.is_moving or self.mode is TreeMode.SEARCHING
 
     def is_above(self, node: NodeId) -> bool:
         return self.above is not None and self.above.contact.node == node
@@ -96,8 +104,8 @@ class Kinship:
         return [LinkWanted(contact, USER)]
 
     def unwant(self, node: NodeId) -> list[Effect]:
-        """Nobody is asked or tried there any more; if it is a neighbour, the link stays."""
-        if node not in self.wanted or self.is_neighbour(node):
+        """Nobody is asked or tried there any more; if it is a neighbour, or is to be one, the link stays."""
+        if node not in self.wanted or self.is_neighbour(node) or node == self.moving_to:
             return []
         del self.wanted[node]
         return [LinkUnwanted(node, USER)]

@@ -11,7 +11,8 @@ at once, from its own state and the request alone (`candidate.py`). Who loses th
 everybody below it staying where they are: a broker that fails costs one new link for each that was below it. Circles
 are impossible because of an order of all brokers (`order.py`). Whoever is left without a candidate becomes a root,
 under a colour of its own. Roots look for other trees: two that meet compare their colours, and it is clear which of
-them goes below the other (`MergeHint` tells the root that has to).
+them goes below the other (`MergeHint` tells the root that has to). Who has its place looks for a nearer one, where that
+is asked for (`mover.py`).
 
 How a request travels. Candidates are not linked. The search asks access for a link (`LinkWanted`), which proves who is
 there; says `ParentRequest` when the link is up; keeps it if the answer is yes, and lets go of it otherwise. It is the
@@ -19,11 +20,12 @@ same in the simulator and on sockets. Contacts of which only the address is know
 candidates when their name is known.
 
 State. `kin`: the place in the tree, who is above and below. `seeker`: the search that is under way. `exchange`: the
-Global cache.
+Global cache. `mover`: the look for a nearer one.
 
 Timers. "request": the candidate has not answered. "busy": one that was busy is asked again. "join": the contacts of the
 beginning have had their time. "merge": a root looks for other trees; it does so soon after it became one, and ever more
 rarely. "redistribute": a root gives out new depths. "gossip", "pinged", "save": those of `exchange.py`.
+"nearer", "moving": those of `mover.py`.
 
 Takes `PeerUp`, `PeerDown`, `LinkFailed` from access; tells routing `NeighbourUp`, `NeighbourDown`, and which link takes
 the place of which: `NeighbourReplaced` at the broker that lost the one above and found another. The other end of the
@@ -67,6 +69,7 @@ from tidings.protocols.overlay.lstree.messages import (
     RefusalReason,
     RegionalUpdate,
 )
+from tidings.protocols.overlay.lstree.mover import Mover
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before
 from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.lstree.seeker import JOIN_USER, Seeker
@@ -117,11 +120,14 @@ class LsTree:
 
     def __init__(self, node_id: NodeId, params: LsTreeParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
-        self.rng = random_stream(rng.getrandbits(64), "lstree")
+        seed = rng.getrandbits(64)
+        # Looking around is drawn apart, so that a run without it is the same.
+        self.rng, self.moving_rng = random_stream(seed, "lstree"), random_stream(seed, "lstree moves")
         self.kin = Kinship(node_id, params, self.rng)
         self.exchange = ContactExchange(self.kin, params, self.rng)
         self.exchange.cache.add(Contact(name) for name in params.contacts)
         self.seeker = Seeker(params, self.kin, self.exchange, self.rng)
+        self.mover = Mover(params, self.kin, self.exchange, self.seeker, self.moving_rng)
         self.redistributed_at = -params.redistribute_pause
 
     # What a node asks of its overlay.
@@ -148,11 +154,14 @@ class LsTree:
         self.kin = Kinship(self.node_id, self.params, self.rng)
         self.kin.epochs = kin.epochs
         exchange = ContactExchange(self.kin, self.params, self.rng)
-        exchange.cache = self.exchange.cache
+        exchange.cache, exchange.round_trips = self.exchange.cache, self.exchange.round_trips
         seeker = Seeker(self.params, self.kin, exchange, self.rng)
         seeker.patience = self.seeker.patience
         seeker.repairs, seeker.elections = self.seeker.repairs, self.seeker.elections
+        moves = self.mover.moves
         self.exchange, self.seeker = exchange, seeker
+        self.mover = Mover(self.params, self.kin, exchange, seeker, self.moving_rng)
+        self.mover.moves = moves
         effects = [*(effect for effect in downs if isinstance(effect, Signal)), *exchange.start(now)]
         return effects if self.params.is_durable else effects + seeker.begin(now)
 
@@ -168,7 +177,7 @@ class LsTree:
             case LinkFailed(broker):
                 pinged = self.exchange.pinged.get(broker)
                 effects = [] if pinged is None else self.exchange.failed(now, pinged)
-                return effects + self.seeker.link_failed(now, broker)
+                return [*effects, *self.seeker.link_failed(now, broker), *self.mover.gave_no_answer(now, broker)]
             case Fired(str(timer)):
                 return self.fired(now, timer)
             case Loaded(_, entries):
@@ -184,14 +193,16 @@ class LsTree:
         node = up.broker
         effects = self.peer_down(now, node, STARTED_AGAIN) if node in self.kin.peers else []
         contact = self.kin.peers[node] = Contact(node, up.address)
-        return [*effects, *self.exchange.peer_came(node), *self.seeker.peer_came(now, contact, up.asked)]
+        effects += [*self.exchange.peer_came(now, node), *self.mover.peer_came(node)]
+        return [*effects, *self.seeker.peer_came(now, contact, up.asked)]
 
     def peer_down(self, now: float, node: NodeId, reason: str) -> list[Effect]:
         kin = self.kin
         kin.peers.pop(node, None)
         self.seeker.peer_went(node)
+        self.mover.peer_went(node)
         if kin.is_above(node):
-            return self.seeker.lose(now, reason)
+            return [*self.mover.stop(now), *self.seeker.lose(now, reason)]
         return [*kin.lose_below(node, reason), *kin.tell_region()] if node in kin.below else []
 
     # Roots.
@@ -224,7 +235,12 @@ class LsTree:
             case ParentRequest():
                 return self.consider(now, sender, message)
             case ParentAccept(number) if is_answer and asked is not None and asked.number == number:
-                return seeker.accepted(now, sender, message)
+                effects = seeker.accepted(now, sender, message)
+                return [*effects, *self.mover.settled(now)] if kin.is_above(sender) else effects
+            case ParentAccept(number) if self.mover.is_answer(sender, number):
+                return self.mover.accepted(now, sender, message)
+            case ParentRefuse(number) if self.mover.is_answer(sender, number):
+                return self.mover.refused(now, sender, message)
             case ParentRefuse(number) if is_answer and asked is not None and asked.number == number:
                 return seeker.refused(now, sender, message)
             case ParentAccept(number):
@@ -232,9 +248,9 @@ class LsTree:
                     return [Drop(message, NOT_ASKED)]
                 return [Send(sender, ChildLeave()), *self.seeker.let_go(sender)]
             case ColourUpdate(colour, depth) if kin.is_above(sender):
-                return self.recolour(message, colour, depth)
+                return self.recolour(now, message, colour, depth)
             case RegionalUpdate(ancestors, siblings, depth) if kin.is_above(sender):
-                return self.regional(sender, ancestors, siblings, depth)
+                return self.regional(now, sender, ancestors, siblings, depth)
             case ColourUpdate() | RegionalUpdate():
                 return [Drop(message, NOT_FROM_ABOVE)]
             case ChildLeave() if sender in kin.below:
@@ -250,7 +266,7 @@ class LsTree:
                 return self.exchange.hear(now, sender, contacts) if is_near else [Drop(message, NOT_A_NEIGHBOUR)]
             case ContactPing(colour):
                 return [Send(sender, ContactPong(kin.place.colour)), *self.compared(now, sender, colour)]
-            case ContactPong(colour) if sender in self.exchange.pinged:
+            case ContactPong(colour) if sender in self.exchange.pinged_at:
                 effects = self.exchange.answered(now, sender)
                 return [*effects, *self.compared(now, sender, colour), *self.seeker.let_go(sender)]
         return [Drop(message, NOT_ASKED)]
@@ -280,17 +296,18 @@ class LsTree:
         told = [Send(sender, accept), *([Send(sender, known)] if known.contacts else [])]
         return [*lost, *told, *taken, *kin.tell_region(but=sender)]
 
-    def recolour(self, message: ColourUpdate, colour: Colour, depth: float) -> list[Effect]:
+    def recolour(self, now: float, message: ColourUpdate, colour: Colour, depth: float) -> list[Effect]:
         kin = self.kin
         assert kin.above is not None
         if not comes_before(kin.place.colour, colour) or kin.is_beyond(colour, depth):
             return [Drop(message, NOT_LATER)]
         kin.above.depth = depth
+        stopped = self.mover.stop(now)
         kin.adopt(colour, depth)
-        return kin.tell_colour()
+        return [*stopped, *kin.tell_colour()]
 
     def regional(
-        self, sender: NodeId, ancestors: tuple[Contact, ...], siblings: tuple[Contact, ...], depth: float
+        self, now: float, sender: NodeId, ancestors: tuple[Contact, ...], siblings: tuple[Contact, ...], depth: float
     ) -> list[Effect]:
         kin = self.kin
         assert kin.above is not None
@@ -299,7 +316,8 @@ class LsTree:
         kin.take_region(sender, ancestors, siblings)
         kin.follow_depth()
         is_other = chain != kin.regional.ancestors or before != kin.place
-        return kin.tell_region() if is_other else []
+        stopped = self.mover.stop(now) if before != kin.place else []
+        return [*stopped, *kin.tell_region()] if is_other else stopped
 
     # Time goes by.
 
@@ -312,7 +330,10 @@ class LsTree:
             case "pinged":
                 silent = list(self.exchange.pinged.values())
                 effects = [effect for contact in silent for effect in self.exchange.failed(now, contact)]
-                return effects + [effect for contact in silent for effect in self.seeker.let_go(contact.node)]
+                effects += [effect for contact in silent for effect in self.seeker.let_go(contact.node)]
+                return [*effects, *self.mover.measured(now)]
+            case "nearer" | "moving":
+                return self.mover.fired(now, timer)
             case "save":
                 return self.exchange.save()
         return self.seeker.fired(now, timer)
@@ -332,9 +353,11 @@ class LsTree:
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("tree_repairs", "times that the broker above was lost and another one found", self.seeker.repairs)
         yield Gauge("tree_elections", "times that this broker became the root of a tree", self.seeker.elections)
+        yield Gauge("tree_moves", "times that this broker went below a nearer one", self.mover.moves)
         yield Gauge("tree_neighbours", "brokers above and below in the tree", len(self.neighbours))
 
     def check(self) -> None:
         self.kin.check()
         self.exchange.check()
         self.seeker.check()
+        self.mover.check()

@@ -88,6 +88,20 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     pings: int = 10
     """Contacts that are tried each time."""
 
+    nearer_period: float = 250.0
+    nearer_first: float = 30.0
+    """Seconds between two times that a broker looks for a nearer one to be below (`mover.py`), at most and at first;
+    the second comes twice as late as the first, and so on. Each is up to a half longer or shorter. With a period of
+    0 it never looks, and no round trip counts, as published."""
+
+    nearer_share: float = 0.7
+    nearer_least: float = 0.002
+    """It moves where the round trip to the other one is at most this share of that to the one above, and so many
+    seconds shorter at least: a move costs routing its tables on that link."""
+
+    nearer_probes: int = 12
+    """Brokers whose round trip is measured each time."""
+
     redistribute_after: float = 86_400.0
     """Seconds after which a root gives out all depths anew."""
 
@@ -107,6 +121,10 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     @property
     def has_global(self) -> bool:
         return "G" in self.strategies
+
+    @property
+    def is_near(self) -> bool:
+        return self.nearer_period > 0
 
     @property
     def has_degrees(self) -> bool:
@@ -137,6 +155,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             ("merge_probes", 1, CONTACTS_MAX),
             ("gossip_fanout", 0, 100),
             ("pings", 0, CONTACTS_MAX),
+            ("nearer_probes", 1, CONTACTS_MAX),
         ):
             if not least <= getattr(self, name) <= most:
                 raise UsageError(f"{name}: {getattr(self, name)} is out of bounds; give {least} to {most}")
@@ -149,12 +168,16 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             "gossip_period",
             "redistribute_after",
             "redistribute_pause",
+            "nearer_first",
         ):
             if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         if not 0 < self.patience_min <= self.request_timeout:
             raise UsageError(f"patience_min: {self.patience_min}; give more than 0, and at most request_timeout")
-        for name in ("ancestor_share", "gossip_again"):
+        for name in ("nearer_period", "nearer_least"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds, 0 or more")
+        for name in ("ancestor_share", "gossip_again", "nearer_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is no probability; give 0 to 1")
         if self.gossip_again * self.gossip_fanout >= 1:

@@ -16,7 +16,8 @@ again, a few times. All that is learned is forgotten with the search.
 Source: dynamic-topologies.md 3.9.5 (Fig. 10.1, section 10.3 of its source); D-83 to D-87.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 
 from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
@@ -80,8 +81,11 @@ class ParentSearch:
         siblings: Iterable[Contact] = (),
         anybody: Iterable[Contact] = (),
         is_first: bool = False,
+        round_trips: Mapping[NodeId, float] | None = None,
     ) -> None:
         self.params, self.rng = params, rng
+        self.round_trips = round_trips or {}
+        """To those that were measured. Of those beside the nearest comes first."""
         # Whoever is new has nobody but its contacts, also where they are no strategy later.
         self.strategies = params.strategies + ("G" if is_first and "G" not in params.strategies else "")
         self.ancestors, self.siblings = list(ancestors), list(siblings)
@@ -138,7 +142,14 @@ class ParentSearch:
         is_ancestor = self.rng.random() < self.params.ancestor_share
         if self.ancestors and (is_ancestor or not self.siblings):
             return self.ancestors.pop(0)
+        nearest = min(self.siblings, key=self.distance)
+        if self.distance(nearest) < math.inf:
+            self.siblings.remove(nearest)
+            return nearest
         return self.siblings.pop(self.rng.below(len(self.siblings)))
+
+    def distance(self, contact: Contact) -> float:
+        return self.round_trips.get(contact.node, math.inf)
 
     def ask(self, now: float, contact: Contact, strategy: str, number: int) -> AskedCandidate:
         self.asked = AskedCandidate(contact, strategy, number, now)

@@ -12,6 +12,8 @@ below keeps waiting for them, so that it does not matter which of the first brok
 Source: dynamic-topologies.md 3.9.5 to 3.9.7.
 """
 
+import math
+
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
@@ -107,7 +109,9 @@ class Seeker:
         """For somebody above: after the one that was lost, or for the first time."""
         regional, lost = self.kin.regional, self.lost
         gone = "" if lost is None else lost.contact.node
-        anybody = self.exchange.cache.draw(self.params.contacts_kept)
+        round_trips = self.exchange.round_trips if self.params.is_near else {}
+        known = self.exchange.cache.draw(self.params.contacts_kept)
+        anybody = sorted(known, key=lambda contact: round_trips.get(contact.node, math.inf))
         self.search = ParentSearch(
             self.params,
             self.rng,
@@ -116,6 +120,7 @@ class Seeker:
             # Perhaps only the link broke: it is asked when nobody else is left.
             anybody=[*(it for it in anybody if it.node != gone), *([] if lost is None else [lost.contact])],
             is_first=not self.kin.place.colour,
+            round_trips=round_trips,
         )
         regional.clear()
         return [*self.kin.tell_region(), *self.join(now), *self.proceed(now)]
@@ -227,31 +232,39 @@ class Seeker:
         return [CancelTimer("request"), *self.dial_ahead(self.search), *self.proceed(now), *self.let_go(sender)]
 
     def accepted(self, now: float, sender: NodeId, message: ParentAccept) -> list[Effect]:
-        kin, search = self.kin, self.search
+        search, lost = self.search, self.lost
         assert search is not None and search.asked is not None
-        offered = BrokerPlace(message.colour, message.depth)
-        is_bad = sender in kin.below or not may_be_below(kin.place, offered)
-        if is_bad or kin.is_beyond(message.colour, message.depth):
+        if not self.is_valid(sender, message):
             return [Drop(message, NOT_VALID), Send(sender, ChildLeave()), *self.give_up_candidate(now)]
         self.patience.learn(now - search.asked.since)
-        strategy, requests, lost = search.asked.strategy, search.requests, self.lost
+        strategy, requests = search.asked.strategy, search.requests
         parted = self.end_search(found=sender)
         timers = [CancelTimer(key) for key in ("request", "busy", "merge", "redistribute")]
-        link = link_name(self.node_id, message.number)
-        relative = Relative(kin.peers[sender], kin.next_epoch(), link, message.depth)
-        effects: list[Effect] = [*timers, *kin.take_above(relative, "" if lost is None else lost.link)]
+        effects = [*timers, *self.attach(now, sender, message, lost)]
         if lost is not None:
-            effects.append(NeighbourReplaced(lost.link, lost.contact.node, self.node_id, sender))
             self.repairs += 1
             effects.append(Reattached(now - self.lost_at, STRATEGY_NAMES[strategy], requests))
         self.merge_wait = self.params.merge_first
-        is_other = kin.place.colour != message.colour
-        if is_other:
+        return [*effects, *parted, *self.stop_joining()]
+
+    def is_valid(self, sender: NodeId, message: ParentAccept) -> bool:
+        kin, offered = self.kin, BrokerPlace(message.colour, message.depth)
+        is_above_us = sender not in kin.below and may_be_below(kin.place, offered)
+        return is_above_us and not kin.is_beyond(message.colour, message.depth)
+
+    def attach(self, now: float, sender: NodeId, message: ParentAccept, lost: Relative | None) -> list[Effect]:
+        """Below the one who accepted; routing hears in the place of which link."""
+        kin, link = self.kin, link_name(self.node_id, message.number)
+        relative = Relative(kin.peers[sender], kin.next_epoch(), link, message.depth)
+        effects = kin.take_above(relative, "" if lost is None else lost.link)
+        if lost is not None:
+            effects.append(NeighbourReplaced(lost.link, lost.contact.node, self.node_id, sender))
+        if kin.place.colour != message.colour:
             kin.adopt(message.colour, message.depth)
             effects += kin.tell_colour()
         kin.take_region(sender, message.ancestors, message.siblings)
         kin.follow_depth()
-        return [*effects, *kin.tell_region(), *parted, *self.stop_joining(), *self.exchange.save_soon(now)]
+        return [*effects, *kin.tell_region(), *self.exchange.save_soon(now)]
 
     def give_up(self, now: float) -> list[Effect]:
         """There is nobody to be below: we are a root, or stay one."""
