@@ -8,13 +8,17 @@ import pytest
 
 from tests.worlds.planned import random_tree, with_changes
 from tidings.planning.action_sets import actions_in
+from tidings.planning.best_first import search
 from tidings.planning.checker import problem_in
+from tidings.planning.deadline import plan_by, size
+from tidings.planning.descent import Descent
 from tidings.planning.literal import LiteralProgram
 from tidings.planning.operations import Action, OverlayState, applies, apply, effects_of, links_in, shift, state_of
 from tidings.planning.plan import Limits, TopologyPlan
 from tidings.planning.planner import PlanOrder, make_plan
 from tidings.planning.program import SolverOutcome, solve
-from tidings.planning.tree import Link, OverlayTree, is_tree, tree_of
+from tidings.planning.quick import quick_plan
+from tidings.planning.tree import Link, OverlayTree, is_tree, link, neighbours_of, tree_of
 
 
 def drawn(seed: int, count: int, brokers_min: int, brokers_max: int) -> Iterator[tuple[OverlayTree, OverlayTree]]:
@@ -207,3 +211,77 @@ def doubled(tree: OverlayTree) -> OverlayTree:
         return broker if broker == "0" else f"x{broker}"
 
     return tree_of([*tree.links, *((other(a), other(b)) for a, b in tree.links)])
+
+
+def fewest_shifts(initial: OverlayTree, goal: OverlayTree) -> int:
+    """By breadth-first search over all trees, one shift at a time."""
+    target, seen, steps = frozenset(goal.links), {frozenset(initial.links)}, 0
+    front = list(seen)
+    while target not in seen:
+        steps, following = steps + 1, []
+        for links in front:
+            around = neighbours_of(sorted(links), initial.brokers)
+            for a, b in sorted(links - target):
+                for i, j in ((a, b), (b, a)):
+                    for k in around[j]:
+                        if k != i and (after := (links - {(a, b)}) | {link(i, k)}) not in seen:
+                            seen.add(after)
+                            following.append(after)
+        front = following
+    return steps
+
+
+@pytest.mark.spec("S-93")
+def test_a_best_first_plan_has_one_action_a_step_and_never_fewer_than_are_possible(examples: int) -> None:
+    missed = 0
+    for number, (initial, goal) in enumerate(drawn(9, max(20, examples // 2), 3, 6)):
+        plan = search(initial, goal, Random(number), states_max=50).plan
+        assert plan is not None
+        assert all(len(step) == 1 for step in plan.steps)
+        fewest = fewest_shifts(initial, goal)
+        assert len(plan.actions) >= fewest
+        missed += len(plan.actions) > fewest
+    assert missed < examples / 4
+
+
+def test_quick_plans_are_sound_and_lie_between_their_bounds_and_the_best(examples: int) -> None:
+    for number, (initial, goal) in enumerate(drawn(10, max(20, examples // 2), 3, 6)):
+        quick = quick_plan(initial, goal, Random(number))
+        assert quick is not None and problem_in(quick.plan) == ""
+        fewest = fewest_shifts(initial, goal)
+        steps, _ = best_by_search(initial, goal, actions_in("N", initial, goal))
+        assert quick.proof.cost_min <= fewest <= quick.proof.cost, (initial, goal)
+        assert quick.proof.steps_min <= steps <= len(quick.plan.steps), (initial, goal)
+
+
+def test_quick_plans_keep_to_limits(examples: int) -> None:
+    for number, (initial, goal) in enumerate(drawn(11, max(20, examples // 2), 4, 12)):
+        for limits in (
+            Limits(is_apart=True, actions_max=2),
+            Limits(degree_max=1 + max(*degrees(initial).values(), *degrees(goal).values())),
+        ):
+            quick = quick_plan(initial, goal, Random(number), limits=limits)
+            assert quick is None or problem_in(quick.plan, limits) == ""
+
+
+def test_what_a_shift_does_to_the_distance_is_known_before(examples: int) -> None:
+    rng = Random(12)
+    for initial, goal in drawn(13, examples, 4, 14):
+        state = Descent(initial, goal)
+        for _ in range(6):
+            turns = state.turns()
+            if not turns:
+                break
+            before, turn = state.distance, rng.choice(sorted(turns))
+            state.shift(*turn)
+            assert state.distance - before == turns[turn]
+            assert state.paths == Descent(tree_of(state.links), goal).paths
+
+
+def test_before_the_deadline_the_better_of_two_plans_is_taken_and_after_it_the_quick_one() -> None:
+    for initial, goal in drawn(14, 10, 8, 14):
+        best, quick = make_plan(initial, goal), quick_plan(initial, goal, Random(1))
+        assert quick is not None
+        taken = plan_by(initial, goal, Random(1))
+        assert size(taken) == min(size(best), size(quick))
+        assert plan_by(initial, goal, Random(1), seconds_left=lambda: 0.0).proof.method == "downhill"

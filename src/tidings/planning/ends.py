@@ -9,13 +9,13 @@ A new broker whose neighbours are all new waits for one of them, so appends come
 the reverse order. Where a broker may have only so many links, the neighbour with the most room is taken.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
 from tidings.model.identity import NodeId
 from tidings.planning.operations import APPEND, DETACH, Action
-from tidings.planning.plan import PlanStep
+from tidings.planning.plan import Limits, PlanStep
 from tidings.planning.tree import Link, OverlayTree, tree_of
 
 
@@ -65,5 +65,19 @@ def with_leaves(tree: OverlayTree, other: OverlayTree) -> tuple[OverlayTree, lis
     return tree_of(links, tree.brokers), levels
 
 
-def involved(actions: Iterable[Action]) -> list[NodeId]:
-    return sorted({broker for action in actions for broker in action.brokers})
+def in_turn(levels: Sequence[PlanStep], limits: Limits) -> list[PlanStep]:
+    """Appends or detaches, in more steps where limits allow fewer at once."""
+    steps: list[list[Action]] = []
+    for level in levels:
+        waiting = list(level)
+        while waiting:
+            step: list[Action] = []
+            busy: set[NodeId] = set()
+            for action in list(waiting):
+                is_full = limits.actions_max is not None and len(step) >= limits.actions_max
+                if not is_full and not (limits.is_apart and busy.intersection(action.brokers)):
+                    step.append(action)
+                    busy.update(action.brokers)
+                    waiting.remove(action)
+            steps.append(step)
+    return [tuple(step) for step in steps]

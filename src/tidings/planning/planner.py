@@ -28,7 +28,7 @@ from tidings.model.identity import NodeId
 from tidings.planning.action_sets import ACTION_SETS, actions_in, transformation_paths
 from tidings.planning.checker import checked, degrees_of
 from tidings.planning.compact import CompactProgram, LinkChange, LinkWindows, changes_of
-from tidings.planning.ends import Widened, widen
+from tidings.planning.ends import Widened, in_turn, widen
 from tidings.planning.operations import OPERATIONS, SHIFT, Action, Operation
 from tidings.planning.plan import Limits, PlannedChange, PlanProof, PlanStep, TopologyPlan
 from tidings.planning.program import Solution, SolverOutcome, solve, whole_bound
@@ -110,24 +110,6 @@ def finished(
         proof, steps_min=proof.steps_min + around, cost=proof.cost + ends, cost_min=proof.cost_min + ends
     )
     return PlannedChange(checked(plan, limits, operations), whole)
-
-
-def in_turn(levels: Sequence[PlanStep], limits: Limits) -> list[PlanStep]:
-    """Appends or detaches, in more steps where limits allow fewer at once."""
-    steps: list[list[Action]] = []
-    for level in levels:
-        waiting = list(level)
-        while waiting:
-            step: list[Action] = []
-            busy: set[NodeId] = set()
-            for action in list(waiting):
-                is_full = limits.actions_max is not None and len(step) >= limits.actions_max
-                if not is_full and not (limits.is_apart and busy.intersection(action.brokers)):
-                    step.append(action)
-                    busy.update(action.brokers)
-                    waiting.remove(action)
-            steps.append(step)
-    return [tuple(step) for step in steps]
 
 
 def require_degrees(goal: OverlayTree, limits: Limits) -> None:
