@@ -32,7 +32,7 @@ and for each `WORD_PLACES` places; two to four steps a state are usual."""
 
 WORD_PLACES = 512
 
-STEP_UNITS = 12
+STEP_UNITS = 40
 """What each unit of this work counts among all other work."""
 
 READABLE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 !-./:;=?@~"
