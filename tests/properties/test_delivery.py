@@ -4,6 +4,7 @@ A world of brokers on a random tree, each with routing and an edge; clients are 
 every client published and got. Whatever the order of events, each subscription must get what its guarantee says.
 """
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -36,7 +37,7 @@ from tidings.protocols.delivery.messages import (
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
-from tidings.pubsub.client import Namesake, Receipt
+from tidings.pubsub.client import Missed, Namesake, Receipt
 from tidings.pubsub.publications import event_of
 from tidings.pubsub.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.wire import decode, encode
@@ -67,6 +68,8 @@ class Subscriber(msgspec.Struct, dict=True):
     confirmed: int | None = None
     ended: int | None = None
     got: list[tuple[str, int]] = []
+    told: dict[str, int] = {}
+    """How many it was told to have missed at most, by publisher."""
 
     @property
     def filter(self) -> Filter:
@@ -118,6 +121,9 @@ class Guarantees:
             case Receipt("subscribe", number):
                 if self.subscribers[to, number].confirmed is None:
                     self.subscribers[to, number].confirmed = self.moment
+            case Missed(number, publisher, count):
+                told = self.subscribers[to, number].told
+                told[publisher] = told.get(publisher, 0) + count
             case Receipt("publish", number):
                 self.receipts[to, number] = self.moment
 
@@ -211,6 +217,13 @@ class Guarantees:
             for _ in range(self.rng.choice([0, 0, 3])):
                 self.publish()
 
+    def join(self) -> None:
+        """One more member of a group that there is."""
+        members = [each.asked for each in self.subscribers.values() if each.asked.group]
+        if members:
+            asked = self.rng.choice(members)
+            self.subscribe(guarantee=asked.guarantee, filter=asked.filter, group=asked.group)
+
     def unsubscribe(self) -> None:
         alive = [key for key, each in self.subscribers.items() if each.ended is None]
         if alive:
@@ -293,6 +306,15 @@ class Guarantees:
                     if each.accepted_at >= max(other.begun_at for other in members)
                 }
                 assert latest <= self.got(member), "a group misses what came after all its members"
+        self.judge_told()
+
+    def judge_told(self) -> None:
+        """Whatever a member of a group lacks of what came after its receipt it was told of."""
+        for subscriber in self.subscribers.values():
+            if subscriber.asked.group and subscriber.ended is None and subscriber.confirmed is not None:
+                late = [each for each in self.matching(subscriber) if each.moment > subscriber.confirmed]
+                absent = Counter(each.publisher for each in late if (each.publisher, each.number) not in subscriber.got)
+                assert all(subscriber.told.get(name, 0) >= n for name, n in absent.items()), "lost, and nobody was told"
 
 
 @pytest.mark.spec("S-99", "S-104", "S-105", "S-108", "S-110", "S-112", "S-116")
@@ -374,6 +396,22 @@ def test_members_of_a_group_get_the_same_wherever_they_are(seed: int) -> None:
     play.advertise()
     play.play(20, play.advertise, *[play.publish] * 5, play.refer_together, play.subscribe)
     play.judge()
+
+
+@given(seeds)
+@example(seed=1185)
+def test_a_member_of_a_group_that_was_cut_off_loses_nothing_that_it_is_not_told(seed: int) -> None:
+    """Publishers come while a link is broken, and members at the other end of it that are heard first."""
+    play = Guarantees(seed)
+    twins = [lambda: play.refer_together("installed"), play.refer_together]
+    for _ in range(3):
+        first, second = play.rng.choice(play.links)
+        play.play(5, play.publish, *twins)
+        play.world.cut(first, second)
+        play.play(10, play.advertise, play.publish, play.join)
+        play.world.link(first, second)
+        play.play(5, play.publish)
+    play.judge_told()
 
 
 @given(seeds)

@@ -318,6 +318,25 @@ def test_a_group_that_has_begun_elsewhere_begins_where_its_first_member_here_goe
     assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (3, 4, 5)
 
 
+@pytest.mark.parametrize("is_from_now", [True, False])
+def test_a_member_that_was_there_before_the_publisher_hears_what_its_group_began_behind(is_from_now: bool) -> None:
+    """A later member is heard first: the first one was cut off meanwhile."""
+    desk = storing()
+
+    def ask(since: float, **fields: Any) -> History:
+        asked = question(since=since, group="twins", is_from_now=is_from_now, **fields)
+        (history,) = sent(desk.say("b", asked), History)
+        assert isinstance(history, History)
+        return history
+
+    assert (ask(4.5).numbers, ask(4.5).begun_late) == ((5,), 0)
+    early = ask(1.5)
+    assert (early.numbers, early.begun_late) == ((5,), 0), "no receipt yet: where the first begins, all do"
+    late = ask(1.5, is_late=True)
+    assert (late.numbers, late.begun_late) == ((5,), 3), "it had its receipt when 2, 3 and 4 were published"
+    assert ask(9.0, is_late=True).begun_late == 0
+
+
 def test_a_group_has_no_time_that_no_member_named() -> None:
     desk = storing()
     (first,) = sent(desk.say("b", question(group="twins", since=3.0, is_from_now=True)), History)

@@ -9,7 +9,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, LATE_FORGOTTEN, OLD_ANSWER
+from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, GROUP_LATE, LATE_FORGOTTEN, OLD_ANSWER
 from tidings.protocols.delivery.edge.references import TOO_FAR
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, TOO_MANY_POSITIONS
 from tidings.protocols.delivery.messages import (
@@ -381,6 +381,22 @@ def test_a_member_that_names_no_time_gives_the_group_none() -> None:
     assert (question.since, question.is_from_now) == (20.0, True)
     (question,) = sent(desk.know("q/1"), Reference)
     assert (question.since, question.is_from_now) == (20.0, True)
+
+
+def test_a_member_is_told_what_its_group_began_behind_if_it_was_there_before_the_publisher() -> None:
+    desk = served()
+    (question,) = sent(desk.subscribe("c", guarantee="reference", group="twins"), Reference)
+    assert not question.is_late, "there is no receipt yet"
+    answer(desk, "p")
+    desk.settle()
+    (question,) = sent(desk.know("q/1"), Reference)
+    assert question.is_late
+    effects = answer(desk, "q", 8, 9, begin=7, begun_late=3, through=9)
+    assert sent(effects, Missed) == [Missed(1, "q", 3, GROUP_LATE + AT_MOST)]
+    assert received(effects, "c") == [8, 9]
+    (question,) = sent(desk.know("q/1"), Reference)
+    assert question.wanted == (("q/1@z", 9),)
+    assert sent(answer(desk, "q", begun_late=3, through=9), Missed) == [], "it has a number now"
 
 
 @pytest.mark.parametrize("guarantee", ["installed", "reference"])

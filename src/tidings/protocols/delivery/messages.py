@@ -257,6 +257,9 @@ class Reference(Message, frozen=True):
     """How many bytes of each; a single publication may be larger."""
     path: Path
     """The brokers that the request passed, the asking one first."""
+    is_late: bool = False
+    """Whether the publishers became known when the subscription was there already: it was promised what they have
+    published since, also where its group has begun later with another member."""
 
 
 class PackedReferences(Message, frozen=True):
@@ -301,6 +304,8 @@ class History(Message, frozen=True):
     numbers: Numbers
     heads: Heads
     payloads: Payloads
+    begun_late: Count = 0
+    """How many at most were promised to the subscription and lie before the number behind which its group begins."""
 
     def __post_init__(self) -> None:
         if not len(self.accepted_at) == len(self.numbers) == len(self.heads) == len(self.payloads):

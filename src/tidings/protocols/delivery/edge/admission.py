@@ -254,15 +254,15 @@ class ServedSubscription:
         """Behind which number it begins, where that is known. A name without a life means all lives of it."""
         return self.after.get(publisher, self.after.get(name_of(publisher)))
 
-    def wanted_since(self, stream: PublisherStream) -> tuple[float | None, bool]:
-        """Since which time, and whether it is of what comes from now on. Where the stream has a position, that counts
-        instead."""
+    def wanted_since(self, stream: PublisherStream) -> tuple[float | None, bool, bool]:
+        """Since which time, whether it is of what comes from now on, and whether a group that began later has to begin
+        earlier for it. Where the stream has a position, that counts instead."""
         is_late = stream.position is None and stream.publisher not in self.unplaced
         is_from_now = self.is_from_now or not self.is_complete
         since = self.since if is_late else self.asked_at
         # Where a member named no time, the group has none: what comes would be held against the clocks of others.
         is_from_now |= bool(self.group) and not self.names_time and since is not None
-        return since, is_from_now
+        return since, is_from_now, is_late and bool(self.group)
 
     def begin_of(self, answers: Sequence[History]) -> int:
         """Where the stream begins, as the brokers of its publisher say; of a group each may know less than another."""

@@ -47,6 +47,7 @@ OLD_ANSWER = "answers a question that nobody waits for any more"
 FORGOTTEN = "older publications were asked for than are stored"
 
 AT_MOST = "; so many at most: some of them may not match, or were declined, have come, or were told of before"
+GROUP_LATE = "the group began with another member, which was heard first, behind what the publisher published before"
 LATE_FORGOTTEN = (
     "the publisher became known after the subscription, and its oldest publications are no longer stored; some of them "
     "may have come after the receipt"
@@ -183,7 +184,7 @@ class Fetching:
             # Before the receipt nothing is passed on: it is only asked where the group begins.
             limits = (0, 0)
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
-        questions: dict[tuple[float | None, bool], list[list[Wanted]]] = {}
+        questions: dict[tuple[float | None, bool, bool], list[list[Wanted]]] = {}
         for stream in streams:
             advertisements = self.of_publisher.get(stream.publisher, {})
             self.admission.forget_early(stream)
@@ -210,11 +211,11 @@ class Fetching:
             (self.node_id,),
         )
         began = WORK.units
-        for (since, is_from_now), parts in questions.items():
+        for (since, is_from_now, is_late), parts in questions.items():
             for wanted in parts:
                 if wanted:
                     named = tuple(wanted[:PUBLISHERS_MAX])
-                    part = replace(question, since=since, is_from_now=is_from_now, wanted=named)
+                    part = replace(question, since=since, is_from_now=is_from_now, is_late=is_late, wanted=named)
                     effects += self.put(now, subscription, part)
         self.references.flows.looks.spend(now, WORK.units - began)
         return effects
@@ -293,11 +294,15 @@ class Fetching:
         group_times = [each.group_at for each in answers if each.group_at is not None]
         if group_times and stream.position is None:
             stream.effective_at = min(group_times)
+        begun_late = max((each.begun_late for each in answers), default=0)
+        if stream.position is None and begun_late:
+            missed = Missed(subscription.number, stream.publisher, begun_late, GROUP_LATE + AT_MOST)
+            effects.append(Send(subscription.client.name, missed))
         if stream.position is None and subscription.group and any(each.begin > begin for each in answers):
             # Only one of the publisher's brokers knows where the group begins: the others have to look from there on.
             stream.position, stream.state = begin, "silent"
             self.place(subscription, stream.publisher, begin)
-            return self.ask(now, subscription, [stream.publisher])
+            return effects + self.ask(now, subscription, [stream.publisher])
         is_truncated, missing = lost_behind(stream.position, answers)
         is_far = any(each.problem for each in answers)
         if is_truncated or is_far:

@@ -168,7 +168,7 @@ class References:
     ) -> History:
         positions = [after for after in wanted.values() if after is not None]
         after = min(positions) if positions else None
-        stored, group_at = publisher.history, None
+        stored, group_at, begun_late = publisher.history, None, 0
         missing, is_counted = 0, True
         if after is not None:
             begin, missing = after, stored.lacks_behind(after)
@@ -193,6 +193,8 @@ class References:
             self.unsaved += effects
             if group.number != begin:
                 missing, is_counted = stored.lacks_behind(group.number), True
+            if asked.is_late:
+                begun_late = max(0, group.number - max(begin, stored.base or 0))
             begin, group_at = group.number, group.since
         is_counted &= stored.has_all_numbers and missing > 0
         if missing:
@@ -223,6 +225,7 @@ class References:
             numbers=numbers,
             heads=heads,
             payloads=payloads,
+            begun_late=begun_late,
         )
 
     def is_all_of(self, filter: Filter, publisher: Publisher) -> bool:
