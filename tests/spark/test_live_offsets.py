@@ -57,7 +57,7 @@ def test_each_publisher_can_begin_elsewhere_and_is_named_with_or_without_its_lif
     start = read_start("startingOffsets", '{"desk~k3": 7, "desk": -1, "floor": "earliest", "gone": 12}')
     begin = first_offset(start, marks, 100.0)
     assert begin.after == {"desk~k3": 7, "desk~v9": 3, "floor": 2, "hall": 1, "gone": 12}
-    assert lost(begin, found(*marks), begin.behind, 0.0, 100.0 + 3600.0) == ["gone"]
+    assert lost(begin, found(*marks), begin.behind, begin.seen, 100.0) == ["gone"]
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,22 @@ def test_a_publisher_of_which_no_broker_knows_is_an_error_if_it_may_have_publish
             batch.partitions()
 
 
+def test_a_publisher_that_is_named_to_begin_with_and_that_nobody_knows_is_an_error() -> None:
+    """Misspelt, for instance: otherwise the one that was meant would be read from elsewhere."""
+    with ThreadBroker() as broker:
+        broker.publish("desk", events(0, 3))
+        named = '{"dsk": 17, "desk": "latest"}'
+        with pytest.raises(DataLoss, match=r"no broker knows anything of 1 publishers .*dsk.*startingOffsets"):
+            source(broker, startingOffsets=named).reader(NUMBERED).partitions()
+        reader = source(broker, startingOffsets=named).streamReader(NUMBERED)
+        start = reader.initialOffset()
+        with pytest.raises(DataLoss, match=r"no broker knows anything of 1 publishers .*dsk"):
+            reader.latestOffset(start, ReadAllAvailable())
+        reader.stop()
+        loose = source(broker, startingOffsets=named, failOnDataLoss="false").reader(NUMBERED)
+        assert [piece.ranges for piece in loose.partitions() if isinstance(piece, pieces.Piece)] == [[]]
+
+
 def test_what_is_forgotten_before_a_first_batch_is_repeated_is_missed() -> None:
     """ "earliest" is the same position when it is asked for again."""
     with ThreadBroker(history_count_max=10) as broker:

@@ -304,6 +304,7 @@ def loss_of_unknown(publishers: Sequence[str]) -> DataLoss:
     return DataLoss(
         f"no broker knows anything of {len(publishers)} publishers any more that this query was reading ({named}), and "
         "nobody can say whether they published more than it has read: let brokers remember for longer "
-        "(delivery.history_age, marks_age, marks_max; --data over restarts), run the query more often, or set "
-        "failOnDataLoss to false and go on without them"
+        "(delivery.history_age, marks_age, marks_max; --data over restarts), run the query more often, name publishers "
+        "in startingOffsets as they are called and where they match the filter, or set failOnDataLoss to false and go "
+        "on without them"
     )

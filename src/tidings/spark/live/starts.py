@@ -98,7 +98,9 @@ def first_offset(start: Start, marks: Iterable[OffsetMark], now: float) -> Offse
 
 
 def beginning(since: float, after: dict[str, int], marks: Iterable[OffsetMark], now: float) -> Offset:
-    behind = sorted(mark.publisher for mark in marks if mark.through > after.get(mark.publisher, mark.through))
+    through = {mark.publisher: mark.through for mark in marks}
+    # Of whom nobody knows anything, nobody can say that it has not come further.
+    behind = sorted(name for name, number in after.items() if name not in through or through[name] > number)
     return Offset(since, after, is_first=True, seen=now, behind=behind)
 
 
