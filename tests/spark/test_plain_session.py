@@ -56,7 +56,6 @@ def test_a_plain_session_reads_and_writes_with_no_setting_of_ours(root: Path, tm
 
 
 @pytest.mark.spark
-@pytest.mark.long
 @pytest.mark.skipif(find_spec("grpc") is None, reason="Spark Connect is not installed: pip install 'pyspark[connect]'")
 def test_so_does_a_remote_one(root: Path, tmp_path: Path) -> None:
     play(root, tmp_path, "local[2]")
