@@ -150,6 +150,27 @@ def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None
     play(scenario())
 
 
+def test_who_calls_a_node_says_nothing_to_another_one_that_the_same_authority_knows(authority: Authority) -> None:
+    async def scenario() -> None:
+        came = asyncio.get_running_loop().create_future()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.set_result(await reader.read())
+            writer.close()
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.files("mallory"))
+        server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+        async with server:
+            peers = {"b": server.sockets[0].getsockname()}
+            async with puppet_host("a", Connect("b"), tls=authority.tls("a"), peers=peers) as a:
+                down = await heard(a, LinkDown)
+                assert "the certificate is for mallory, node mallory, not for b" in down.reason
+                assert await came == b""
+
+    play(scenario())
+
+
 def test_a_certificate_of_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
     strange = Authority(tmp_path, "strange")
 

@@ -237,7 +237,13 @@ class HostLinks:
             connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
             connection.transport.abort()
         elif connection.calling is not None:
-            connection.greet(self.greeting(connection.calling))
+            problem = "" if is_address(connection.calling) else self.why_not_certified(connection, connection.calling)
+            if problem:
+                # TLS has proved that somebody else answers, so we do not even say who calls.
+                connection.end(Cause.REFUSED, problem, quietly=True)
+                connection.transport.abort()
+            else:
+                connection.greet(self.greeting(connection.calling))
 
     def greeting(self, peer: NodeId) -> Hello:
         dial = self.dial_to(peer)
@@ -274,7 +280,10 @@ class HostLinks:
             return f"we called {called}, and {node} answered; check the address"
         if not self.is_asking and self.is_full(node):
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
-        encrypted = connection.transport.get_extra_info("ssl_object")
+        return self.why_not_certified(connection, node)
+
+    def why_not_certified(self, connection: Connection, node: NodeId) -> str:
+        called, encrypted = connection.calling, connection.transport.get_extra_info("ssl_object")
         found = certified(encrypted, node, called, is_host_proved=called is not None and is_address(called))
         connection.certified = found.roles
         return found.problem
