@@ -23,7 +23,6 @@ WAITING: dict[type[Note], str] = {
     notes.Misrouted: "dynamic topologies",
     notes.CycleEnded: "gossip",
     notes.ViewCompared: "gossip",
-    notes.GossipTaken: "popularity",
     notes.Queued: "popularity",
     notes.PlanMade: "planned change",
     notes.PlanExecuted: "planned change",

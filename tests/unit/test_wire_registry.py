@@ -14,6 +14,7 @@ from tidings.machine.message import Contact, Message
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.gossip import lpbcast
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
@@ -22,9 +23,9 @@ from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
+from tidings.protocols.routing import interests, radio_flood
 from tidings.protocols.routing import messages as routing
-from tidings.protocols.routing import radio_flood
-from tidings.protocols.routing.carriage import aired
+from tidings.protocols.routing.carriage import aired, direct, gossiping
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
@@ -78,6 +79,13 @@ CODES = {
     0x0319: "PathEdited",
     0x031A: "AiredPublications",
     0x031B: "FloodedPublications",
+    0x0320: "Interested",
+    0x0321: "InterestAsked",
+    0x0322: "InterestNamed",
+    0x0323: "DirectPublications",
+    0x0324: "DirectTaken",
+    0x0325: "GroupOpened",
+    0x0326: "GroupClosed",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
@@ -147,6 +155,9 @@ CODES = {
     0x0651: "ReachQuestion",
     0x0652: "ReachAnswer",
     0x0654: "StrandedDigest",
+    0x0680: "GroupGossip",
+    0x0681: "GroupPull",
+    0x0682: "GroupPush",
     0x0655: "StrandedRequest",
     0x0656: "StrandedPublication",
     0x0660: "RadioHello",
@@ -217,6 +228,22 @@ EXAMPLES: list[tuple[Message, str]] = [
     (repairs.PathEdit("r1", ("a", "b"), 0, ("x = 1",), ()), "031895a2723192a161a1620091a578203d203190"),
     (repairs.PathEdited("r1", False), "031992a27231c2"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
+    (interests.Interested("p/1", 2, 7, True), "032094a3702f310207c3"),
+    (interests.InterestAsked("p/1"), "032191a3702f31"),
+    (interests.InterestNamed("p/1", "b", "h:1", ("x = 1",)), "032294a3702f31a162a3683a3191a578203d2031"),
+    (direct.DirectPublications(ON_AIR), "03239197a170a5702f314061cb400000000000000000910791c4018091c40178"),
+    (direct.DirectTaken(300), "032491cd012c"),
+    (gossiping.GroupOpened("p/1", (CONTACT,), 7), "032593a3702f319192a161a3683a3107"),
+    (gossiping.GroupClosed("p/1"), "032691a3702f31"),
+    (
+        lpbcast.GroupGossip("p/1", (lpbcast.Member(CONTACT, 3),), (("c", 2),), (7, 8), ()),
+        "068095a3702f31919292a161a3683a31039192a1630292070890",
+    ),
+    (lpbcast.GroupPull("p/1", (7, 8)), "068192a3702f31920708"),
+    (
+        lpbcast.GroupPush("p/1", GatheredPublications(ON_AIR, (2.0,))),
+        "068292a3702f319297a170a5702f314061cb400000000000000000910791c4018091c4017891cb4000000000000000",
+    ),
     (routing.PublicationsTaken(300), "030b91cd012c"),
     (routing.PublicationsSkipped("p", "p/1", 7), "030c93a170a3702f3107"),
     (

@@ -296,3 +296,17 @@ GOSSIP_KEYS_MAX = 128
 
 TABLE_PART_MAX = TABLE_BUCKETS - 1
 """The last part of a table that is cut into one for each bucket."""
+
+# Groups of brokers, and popularity.
+
+GROUP_MEMBERS_MAX = 32
+"""Members of a group that a message names, and as many that left it."""
+
+GROUP_DIGEST_MAX = 1024
+"""Publications that a digest names."""
+
+GROUPS_MAX = 10_000
+"""Groups that a broker is in."""
+
+INTEREST_FILTERS_MAX = 64
+"""Filters of one broker in a message that names who wants something."""

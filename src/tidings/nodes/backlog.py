@@ -47,6 +47,8 @@ from tidings.protocols.delivery.messages import (
     ReplyFar,
     ReplySettledFar,
 )
+from tidings.protocols.routing.carriage.gossiping import GroupClosed, GroupOpened
+from tidings.protocols.routing.interests import InterestAsked, Interested, InterestNamed
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
@@ -98,6 +100,9 @@ BARRIERS = frozenset((TablesBegun, HistoryBegun))
 NAMED = frozenset((Publications, GatheredPublications, PublicationsSkipped, History))
 """About one publisher."""
 
+INTERESTS = (Interested, InterestAsked, InterestNamed, GroupOpened, GroupClosed)
+"""Behind the subscriptions that they are about, and ahead of questions that come behind them."""
+
 FREE = frozenset(
     (
         *(Installed, NotInstalled, ChangesInstalled, ChangesNotInstalled, Reached, NotReached),
@@ -108,7 +113,7 @@ FREE = frozenset(
 
 ORDERED = frozenset(
     (
-        *(*CHANGES, *BARRIERS, *NAMED, *FREE, TablesTold, Counted, Activate, Flush, PathEdit, PathEdited),
+        *(*CHANGES, *BARRIERS, *NAMED, *FREE, TablesTold, Counted, *INTERESTS, Activate, Flush, PathEdit, PathEdited),
         *(Reference, PackedReferences, LookFar, FetchFar, NamesakeFar),
     )
 )

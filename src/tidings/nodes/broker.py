@@ -19,12 +19,13 @@ from tidings.model.identity import NodeId
 from tidings.model.work import ENDLESS, UNITS_PER_MS, WORK
 from tidings.nodes.backlog import CHANGES, TableBacklog
 from tidings.nodes.backlog import TIMER as BACKLOG_TIMER
-from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_parts
+from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_groups, make_parts
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judge import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
@@ -52,6 +53,8 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     routing: AnyRoutingParams = RoutingParams()
     delivery: EdgeParams = EdgeParams()
     inspection: InspectionParams = InspectionParams()
+    groups: LpbcastParams = LpbcastParams()
+    """Where routing goes by popularity and gossips."""
     presence: PresenceParams | None = None
     """Whether neighbours that fall silent are looked for; else the host says who is gone."""
 
@@ -88,7 +91,12 @@ class BrokerNode(Node):
         self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind)
         self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing, rng)
         self.edge = Edge(
-            node_id, params.delivery, self.routing, params.routing.engine, is_best_effort=self.routing.is_best_effort
+            node_id,
+            params.delivery,
+            self.routing,
+            params.routing.engine,
+            is_best_effort=self.routing.is_best_effort,
+            overtakes=isinstance(params.routing, RoutingParams) and params.routing.overtakes,
         )
         self.inspection = Inspection(
             lambda: self.row() if own is None else own(self.row()),
@@ -107,6 +115,7 @@ class BrokerNode(Node):
             "delivery": self.edge,
             "inspection": self.inspection,
         }
+        parts |= make_groups(node_id, self.routing, params.groups, rng, address)
         self.presence = None if params.presence is None else PresenceWatch(node_id, params.presence)
         if self.presence is not None:
             parts["presence"] = self.presence

@@ -17,6 +17,8 @@ import msgspec
 
 from tidings.machine.node import Part
 from tidings.model.identity import NodeId
+from tidings.protocols.gossip.groups import Groups
+from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.overlay.dhtree.dhtree import DhTree, DhTreeParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.lstree.params import LsTreeParams
@@ -25,6 +27,8 @@ from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.protocols.overlay.witree.params import WiTreeParams
 from tidings.protocols.overlay.witree.witree import WiTree
+from tidings.protocols.routing.carriage.aside import AsideCarriage
+from tidings.protocols.routing.carriage.gossiping import GossipingCarriage
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.routing.params import RoutingParams
@@ -86,6 +90,17 @@ def make_parts(
     below, above = OVERLAYS[type(overlay)](node_id, overlay, rng), ROUTINGS[type(routing)](node_id, routing)
     above.check_overlay(kind_of(overlay), below.level, below.is_tree)
     return below, above
+
+
+def make_groups(
+    node_id: NodeId, routing: Routing, params: LpbcastParams, rng: Random, address: Callable[[], str] = lambda: ""
+) -> dict[str, Part]:
+    """The part for groups of brokers, where routing tells something to groups. What goes beside the tree needs to know
+    where this broker listens."""
+    carriage = routing.carrier.carriage if isinstance(routing, Router) else None
+    if isinstance(carriage, AsideCarriage):
+        carriage.address = address
+    return {"groups": Groups(node_id, params, rng, address)} if isinstance(carriage, GossipingCarriage) else {}
 
 
 def kind_of(params: msgspec.Struct | type[msgspec.Struct]) -> str:

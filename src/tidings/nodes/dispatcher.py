@@ -13,9 +13,10 @@ import msgspec
 from tidings.machine.node import Node, Part
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.nodes.choices import AnyRoutingParams, OverlayParams, make_parts
+from tidings.nodes.choices import AnyRoutingParams, OverlayParams, make_groups, make_parts
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.delivery.local import LocalDelivery, LocalParams
+from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
@@ -33,6 +34,9 @@ class DispatcherParams(msgspec.Struct, frozen=True, kw_only=True):
     rescue: EpidemicParams | None = None
     """How events that a broken link strands are brought around it (`protocols/rescue`); None where they are lost. Needs
     routing with a `rescue_window`, and a repair that waits."""
+
+    groups: LpbcastParams = LpbcastParams()
+    """Where routing goes by popularity and gossips."""
 
     presence: PresenceParams | None = None
     """Whether neighbours that fall silent are looked for; else the world says who is gone."""
@@ -59,6 +63,7 @@ class Dispatcher(Node):
         }
         if params.presence is not None:
             parts["presence"] = PresenceWatch(node_id, params.presence)
+        parts |= make_groups(node_id, self.routing, params.groups, rng)
         if params.rescue is not None:
             parts["rescue"] = EventEpidemic(node_id, params.rescue, rng)
         # Nothing is stored here, so nobody asks who publishes what, or for what was left out; and a link that fails is

@@ -8,6 +8,7 @@ The first byte of a code tells the family, and a new family takes the next free 
 from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.gossip import lpbcast
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
@@ -15,9 +16,9 @@ from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
+from tidings.protocols.routing import interests, radio_flood
 from tidings.protocols.routing import messages as routing
-from tidings.protocols.routing import radio_flood
-from tidings.protocols.routing.carriage import aired
+from tidings.protocols.routing.carriage import aired, direct, gossiping
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching import gossip, ping
@@ -69,6 +70,13 @@ REGISTRY.add(0x0318, repairs.PathEdit)
 REGISTRY.add(0x0319, repairs.PathEdited)
 REGISTRY.add(0x031A, aired.AiredPublications)
 REGISTRY.add(0x031B, radio_flood.FloodedPublications)
+REGISTRY.add(0x0320, interests.Interested)
+REGISTRY.add(0x0321, interests.InterestAsked)
+REGISTRY.add(0x0322, interests.InterestNamed)
+REGISTRY.add(0x0323, direct.DirectPublications)
+REGISTRY.add(0x0324, direct.DirectTaken)
+REGISTRY.add(0x0325, gossiping.GroupOpened)
+REGISTRY.add(0x0326, gossiping.GroupClosed)
 
 REGISTRY.add(0x0310, destinations.LinkState)
 REGISTRY.add(0x0311, destinations.Predicates)
@@ -145,6 +153,9 @@ REGISTRY.add(0x064A, lstree.ContactPong)
 REGISTRY.add(0x0650, presence.Beacon)
 REGISTRY.add(0x0651, presence.ReachQuestion)
 REGISTRY.add(0x0652, presence.ReachAnswer)
+REGISTRY.add(0x0680, lpbcast.GroupGossip)
+REGISTRY.add(0x0681, lpbcast.GroupPull)
+REGISTRY.add(0x0682, lpbcast.GroupPush)
 REGISTRY.add(0x0654, rescue.StrandedDigest)
 REGISTRY.add(0x0655, rescue.StrandedRequest)
 REGISTRY.add(0x0656, rescue.StrandedPublication)

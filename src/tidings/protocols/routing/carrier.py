@@ -73,7 +73,7 @@ class BatchCarrier:
         self.node_id, self.links, self.census = node_id, links, census
         self.params, self.tables, self.ledger, self.strategy = params, tables, ledger, strategy
         self.finder = Finder(tables, params.memo_max)
-        self.passage = Passage(params.publishers_max, params.rescue_window)
+        self.passage = Passage(params.publishers_max, params.passage_window)
         self.carriage: Carriage = make_carriage(self)
         self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)

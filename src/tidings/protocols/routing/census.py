@@ -72,7 +72,7 @@ class Census:
 
     # What happens.
 
-    def local_changed(self, now: float, text: str, filter: Filter, change: int) -> list[Effect]:
+    def local_changed(self, now: float, text: str, filter: Filter, change: int, is_sure: bool = False) -> list[Effect]:
         """One subscription more of our clients for which this filter stands, or one less."""
         for advertisement, (offered, count) in self.local.items():
             chosen = self.tables.chosen(advertisement)

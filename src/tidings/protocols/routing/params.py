@@ -20,6 +20,9 @@ PopularityName = Literal["off", "batching", "direct", "gossip"]
 CAPACITY = 20_000.0
 """Publications that a broker forwards in a second, where nobody has measured it."""
 
+ASIDE_WINDOW = 4096
+"""The same for publications that may come beside the tree."""
+
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
 
@@ -94,6 +97,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     batched_bytes_max: int = 16 * 1024 * 1024
     """Popularity: what waits for its batch, on all links together; beyond it batches leave at once."""
+
+    aside_max: int = 500
+    """Popularity: brokers behind a link, each counted for each of its filters with "direct", up to which what is not
+    popular leaves the tree."""
 
     notes_forwards: bool = False
     """Popularity: whether each message with publications is noted in the trace, for experiments."""
@@ -184,6 +191,16 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         return self.census or self.popularity != "off"
 
     @property
+    def passage_window(self) -> int:
+        """Numbers by which it is told whether something passed, where it may come out of order."""
+        return max(self.rescue_window, ASIDE_WINDOW if self.overtakes else 0)
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether publications may come out of order for those to whom nothing was promised."""
+        return self.popularity in ("direct", "gossip")
+
+    @property
     def units_per_second(self) -> float:
         return CAPACITY if self.capacity is None else self.capacity
 
@@ -230,6 +247,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(f"phi: {self.phi} is no share of a capacity; give a number above 0, up to 1")
         if self.capacity is not None and not (math.isfinite(self.capacity) and self.capacity > 0):
             raise UsageError(f"capacity: {self.capacity} publications a second cannot be; give a number above 0")
+        if self.aside_max < 1:
+            raise UsageError(
+                f"aside_max: {self.aside_max} lets nothing leave the tree; give at least 1, or another way"
+            )
         if self.batched_bytes_max < 0:
             raise UsageError(f"batched_bytes_max: {self.batched_bytes_max}; give 0 or more")
         if self.popularity == "off":

@@ -108,6 +108,10 @@ class Popularity:
         stream.count += count
         return stream.is_popular
 
+    def is_popular(self, key: StreamKey) -> bool:
+        stream = self.streams.get(key)
+        return stream is None or stream.is_popular
+
     def gain(self, neighbour: NodeId, advertisement: AdvertisementId) -> float:
         return gain_of(self.behind(neighbour, advertisement))
 

@@ -176,7 +176,7 @@ class Router:
         """Who takes what may come from nodes that are no neighbours, too."""
         self.messages = (*Router.messages, *self.from_anybody)
         self.hears, self.tells = (*Router.hears, *carriage.hears), (*Router.tells, *carriage.tells)
-        self.is_best_effort = self.params.is_best_effort
+        self.is_best_effort, self.overtakes = self.params.is_best_effort, self.params.overtakes
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
             Forward: self.carrier.forward,

@@ -8,10 +8,13 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.carriage.aired import AiredCarriage
 from tidings.protocols.routing.carriage.batching import BatchingCarriage
+from tidings.protocols.routing.carriage.direct import DirectCarriage
+from tidings.protocols.routing.carriage.gossiping import GossipingCarriage
 from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
+from tidings.protocols.routing.interests import InterestCensus
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import TableFlow, TableOutbox
 from tidings.protocols.routing.params import CarriageName, PopularityName, RoutingParams
@@ -27,7 +30,11 @@ OVERTAKEN = "was said before the table was edited, and does not hold any more"
 TABLE_FULL = "more than a table may hold"
 
 CARRIAGES: dict[CarriageName, MakeCarriage] = {"plain": PlainCarriage, "aired": AiredCarriage}
-POPULAR_CARRIAGES: dict[PopularityName, MakeCarriage] = {"batching": BatchingCarriage}
+POPULAR_CARRIAGES: dict[PopularityName, MakeCarriage] = {
+    "batching": BatchingCarriage,
+    "direct": DirectCarriage,
+    "gossip": GossipingCarriage,
+}
 
 
 class State:
@@ -37,7 +44,12 @@ class State:
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
         self.links: dict[NodeId, NeighbourLink] = {}
-        self.census = Census(params, self.tables, self.links) if params.counts else None
+        self.census: Census | None = None
+        if params.popularity in ("direct", "gossip"):
+            names_filters = params.popularity == "direct"
+            self.census = InterestCensus(node_id, params, self.tables, self.links, names_filters)
+        elif params.counts:
+            self.census = Census(params, self.tables, self.links)
         parts = params, self.tables, self.ledger, self.strategy, self.links
         self.carrier = BatchCarrier(node_id, *parts, make_carriage or self.carriage_of(params), self.census)
         self.covers, self.outbox = Covers(), TableOutbox()

@@ -51,9 +51,11 @@ class RoutingSubscriptions:
             return request.answer(TABLE_FULL)
         text, filter = want.filter.text(), want.filter
         before = tables.local.get(want.key)
-        effects = self.count(now, before, -1)
+        effects = self.count(now, before, -1, want.key in tables.sure)
         tables.add_local(want.key, text, filter)
-        effects += self.count(now, text, 1)
+        if want.is_sure:
+            tables.sure[want.key] = None
+        effects += self.count(now, text, 1, want.is_sure)
         self.state.tables_changed()
         if before != text and self.state.params.literal_duplicates:
             self.tell_again(now, None, text, effects)
@@ -61,15 +63,15 @@ class RoutingSubscriptions:
         return self.await_filter(now, None, text, filter, request, effects)
 
     def unwant(self, now: float, unwant: Unwant) -> list[Effect]:
-        effects = self.count(now, self.tables.local.get(unwant.key), -1)
+        effects = self.count(now, self.tables.local.get(unwant.key), -1, unwant.key in self.tables.sure)
         text = self.tables.remove_local(unwant.key)
         return effects + self.unwanted(now, text, self.state.request(None, unwant.ticket))
 
-    def count(self, now: float, text: str | None, change: int) -> list[Effect]:
+    def count(self, now: float, text: str | None, change: int, is_sure: bool) -> list[Effect]:
         """For the census, while the filter is in the tables."""
         if self.state.census is None or text is None:
             return []
-        return self.state.census.local_changed(now, text, self.tables.filters[text], change)
+        return self.state.census.local_changed(now, text, self.tables.filters[text], change, is_sure)
 
     def added(self, now: float, link: NeighbourLink, message: SubscriptionAdded) -> list[Effect]:
         request = self.state.request(link, message.number)
@@ -374,13 +376,16 @@ class RoutingAdvertisements:
             for link in self.links.values()
             for number in self.tell(now, link, advertisement, effects)
         ]
+        known: list[Effect] = []
         if after is None:
             if way_before is not None or (was_lost and not is_lost):
                 effects.append(Forgotten(advertisement, is_lost))
         elif self.ways[advertisement] != way_before:
-            effects.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
+            known.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
         if self.state.census is not None:
+            # Ahead of the questions for history that follow (`interests.py`).
             effects += self.state.census.offers_changed(now, advertisement)
+        effects += known
         return numbers
 
     def note_lost(self, advertisement: AdvertisementId, is_lost: bool) -> bool:

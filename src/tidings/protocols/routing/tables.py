@@ -86,6 +86,8 @@ class Tables:
         """Those that are lost, oldest first."""
         self.local: dict[SubscriptionKey, str] = {}
         self.local_counts: dict[str, int] = {}
+        self.sure: dict[SubscriptionKey, None] = {}
+        """Those of the clients' subscriptions that were promised something."""
         self.offers: dict[AdvertisementId, dict[LiveHop, Offered]] = {}
         self.offers_of: dict[LiveHop, dict[AdvertisementId, Offered]] = {None: {}}
         self.offered: dict[LiveHop, dict[str, dict[AdvertisementId, Filter]]] = {None: {}}
@@ -148,6 +150,7 @@ class Tables:
     def remove_local(self, key: SubscriptionKey) -> str | None:
         """The text that stood for it, None if there was none."""
         text = self.local.pop(key, None)
+        self.sure.pop(key, None)
         if text is None:
             return None
         self.local_index.discard(key)

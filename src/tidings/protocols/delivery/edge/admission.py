@@ -1,8 +1,9 @@
 """Publications on their way to the client of a subscription: which are let in, and what if there is no room.
 
 Everything goes through here, whether it has just been published or comes out of a history. First it is asked whether
-it is wanted at all: the stream must be active, the number above its position (unless the network is best effort, where
-events overtake each other and the client tells what came twice), the time not too early. Then it is asked whether there
+it is wanted at all: the stream must be active, the number above its position (unless the network is best effort, or
+leaves the tree for those to whom nothing is promised: then events overtake each other and the client tells what came
+twice), the time not too early. Then it is asked whether there
 is room. The first question has one right answer; the second is a matter of the subscription's policy.
 
 Room is a window, and behind it a bounded queue. At most `window` publications are on the way and not yet taken by the
@@ -284,8 +285,8 @@ class ServedSubscription:
 
 
 class Admission:
-    def __init__(self, params: EdgeParams, is_best_effort: bool = False) -> None:
-        self.params, self.is_best_effort = params, is_best_effort
+    def __init__(self, params: EdgeParams, is_best_effort: bool = False, overtakes: bool = False) -> None:
+        self.params, self.is_best_effort, self.overtakes = params, is_best_effort, overtakes
         self.early_bytes = 0
         self.early_last: Publications | None = None
         """Kept last: the next subscription that keeps it has the same object."""
@@ -302,7 +303,8 @@ class Admission:
         if stream.state != "active" and not is_history and not self.wakes(subscription, stream, batch, effects):
             return None
         numbers = batch.numbers
-        if stream.position is not None and numbers[0] <= stream.position and not self.is_best_effort:
+        is_ordered = not (self.is_best_effort or (self.overtakes and subscription.guarantee == "none"))
+        if stream.position is not None and numbers[0] <= stream.position and is_ordered:
             effects.append(Drop(batch, REPEATED))
             newer = behind(batch, stream.position)
             if newer is None:

@@ -119,7 +119,8 @@ class EdgeClosed(msgspec.Struct, frozen=True):
 class Edge:
     """`Edge("a", EdgeParams(), routes)`; `routes` knows the way to publishers. What is published and
     read in great numbers is sifted by the compiled index where the engine is "fast", or None and there is one. Where
-    routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
+    routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused. Where it `overtakes`,
+    what comes for subscriptions without a promise may be out of order."""
 
     messages: tuple[type, ...] = (
         *(Subscribe, Behind, Unsubscribe, Advertise, Unadvertise, PublisherLife, PublishMessage),
@@ -140,6 +141,7 @@ class Edge:
         routes: Routes,
         engine: Engine | None = "plain",
         is_best_effort: bool = False,
+        overtakes: bool = False,
     ) -> None:
         self.node_id, self.params, self.is_best_effort = node_id, params, is_best_effort
         self.clients: dict[NodeId, ServedClient] = {}
@@ -151,7 +153,7 @@ class Edge:
         self.saves = Saves(params, self.publishers, self.references.groups)
         self.namesakes = Namesakes(node_id, self.publishers, self.references)
         self.acceptance = Acceptance(params, self.requests, self.publishers, self.namesakes)
-        admission = Admission(params, is_best_effort)
+        admission = Admission(params, is_best_effort, overtakes)
         self.fetching = Fetching(node_id, params, self.references, admission)
         self.inquiries = Inquiries(node_id, params, self.references)
         self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)

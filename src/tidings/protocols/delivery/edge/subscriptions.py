@@ -181,8 +181,9 @@ class ServedSubscriptions:
         subscription.known_before = self.fetching.news
         request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)
         ticket = self.requests.add(request)
+        is_sure = asked.guarantee != "none"
         # The subscription leaves ahead of the question for history, on every link.
-        effects: list[Effect] = [Want(subscription.key, filter, ticket), *self.look_later(now)]
+        effects: list[Effect] = [Want(subscription.key, filter, ticket, is_sure), *self.look_later(now)]
         if asked.guarantee == "none":
             return effects
         known = self.fetching.publishers_for(subscription)

@@ -1,0 +1,1 @@
+"""Epidemics for publications: in groups, and around failed brokers."""
