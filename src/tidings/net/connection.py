@@ -25,10 +25,11 @@ from enum import Enum
 from typing import Any, Protocol, cast
 
 from tidings.model.bounds import CREDENTIALS_BYTES_MAX, FRAME_BYTES_MAX, OPENING_BYTES_MAX, PUBLICATIONS_MAX
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, is_address
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
+from tidings.net.tls import certified
 from tidings.protocols.delivery.messages import PublishMessage, joined
 from tidings.wire.codec import BadMessage
 from tidings.wire.frames import HEAD_BYTES, FrameReader, frame
@@ -319,6 +320,13 @@ class Connection(asyncio.BufferedProtocol):
         self.allowed = None
         self.reader.widen(FRAME_BYTES_MAX)
 
+    def why_not_certified(self, node: NodeId) -> str:
+        """What the certificate of the other end says against its being that node."""
+        called, encrypted = self.calling, self.transport.get_extra_info("ssl_object")
+        found = certified(encrypted, node, called, is_host_proved=called is not None and is_address(called))
+        self.certified = found.roles
+        return found.problem
+
     def end(self, cause: Cause, reason: str, quietly: bool = False, bad: bytes = b"") -> None:
         """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it; `bad` is the
         body of the message that could not be read, if that is why."""
@@ -331,6 +339,11 @@ class Connection(asyncio.BufferedProtocol):
             self.say_goodbye(reason, bad)
         self.decide(reason)
         self.owner.ended(self, cause, reason)
+
+    def give_up(self, cause: Cause, reason: str) -> None:
+        """End it without a word."""
+        self.end(cause, reason, quietly=True)
+        self.transport.abort()
 
     def dismiss(self, cause: Cause, reason: str) -> None:
         """End it with a word, and without waiting until the other end has taken it: for strangers, of whom there may be

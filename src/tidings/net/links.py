@@ -33,7 +33,7 @@ from tidings.net.connection import HEARTBEAT, READ_BYTES, Cause, Connection, Con
 from tidings.net.dialer import Dial, Posting
 from tidings.net.door import Door
 from tidings.net.stepper import HostWorld
-from tidings.net.tls import Address, Tls, certified
+from tidings.net.tls import Address, Tls
 from tidings.net.tls_stream import TlsStream
 from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, Unreadable, agree, hello
@@ -232,18 +232,15 @@ class HostLinks:
             self.door.came(connection)
 
     def opened(self, connection: Connection) -> None:
-        if connection.calling is not None and self.is_up(connection.calling):
+        if (calling := connection.calling) is None:
+            return
+        if self.is_up(calling):
             # The peer called too, and its call was quicker. Saying Hello now would look like giving up that stream.
-            connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
-            connection.transport.abort()
-        elif connection.calling is not None:
-            problem = "" if is_address(connection.calling) else self.why_not_certified(connection, connection.calling)
-            if problem:
-                # TLS has proved that somebody else answers, so we do not even say who calls.
-                connection.end(Cause.REFUSED, problem, quietly=True)
-                connection.transport.abort()
-            else:
-                connection.greet(self.greeting(connection.calling))
+            connection.give_up(Cause.DUPLICATE, "there is a stream already")
+        elif not is_address(calling) and (problem := connection.why_not_certified(calling)):
+            connection.give_up(Cause.REFUSED, problem)
+        else:
+            connection.greet(self.greeting(calling))
 
     def greeting(self, peer: NodeId) -> Hello:
         dial = self.dial_to(peer)
@@ -280,13 +277,7 @@ class HostLinks:
             return f"we called {called}, and {node} answered; check the address"
         if not self.is_asking and self.is_full(node):
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
-        return self.why_not_certified(connection, node)
-
-    def why_not_certified(self, connection: Connection, node: NodeId) -> str:
-        called, encrypted = connection.calling, connection.transport.get_extra_info("ssl_object")
-        found = certified(encrypted, node, called, is_host_proved=called is not None and is_address(called))
-        connection.certified = found.roles
-        return found.problem
+        return connection.why_not_certified(node)
 
     def is_full(self, peer: NodeId) -> bool:
         return peer not in self.up and len(self.up) - self.visitors >= self.params.streams_max

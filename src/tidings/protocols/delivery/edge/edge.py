@@ -26,9 +26,8 @@ under a withdrawn advertisement is forgotten.
 
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
-Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where a
-subscription begins. "held", "answers": there was no time to ask, or to answer. "read": a reading. "reply": one.
-("save", name): once more.
+Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where to
+begin. "held", "answers": there was no time to ask, or to answer. "read": a reading. "reply": one. ("save", name).
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
 A durable edge reads its store when it starts. Until then all that happens waits in order, up to `deferred_max`.

@@ -126,8 +126,7 @@ class ServedSubscriptions:
         self.ended: dict[SubscriptionKey, None] = {}
         """Those of clients that left of which routing was not told yet."""
         self.remains: deque[deque[Publications]] = deque()
-        """Queues of subscriptions that have ended, and how many batches are in them: they are let go of in parts."""
-        self.remains_count = 0
+        """Queues of subscriptions that have ended, which are let go of in parts."""
         self.search_units: Counter[str] = Counter()
         """By principal: what searching for the patterns of its subscriptions may cost."""
 
@@ -136,7 +135,6 @@ class ServedSubscriptions:
         self.unlooked.clear()
         self.ended.clear()
         self.remains.clear()
-        self.remains_count = 0
         self.fetching.held.clear()
         self.is_look_timed = False
 
@@ -228,13 +226,12 @@ class ServedSubscriptions:
 
     def let_go(self) -> None:
         """A part of what is left of subscriptions that have ended; the more there is, the larger."""
-        count = max(LET_GO_AT_ONCE_MAX, self.remains_count // 16)
+        count = max(LET_GO_AT_ONCE_MAX, sum(map(len, self.remains)) // 16)
         while self.remains and count:
             queue = self.remains[0]
             for _ in range(min(count, len(queue))):
                 queue.popleft()
                 count -= 1
-                self.remains_count -= 1
             if not queue:
                 self.remains.popleft()
 
@@ -254,7 +251,6 @@ class ServedSubscriptions:
         queue = subscription.outlet.close()
         if queue:
             self.remains.append(queue)
-            self.remains_count += len(queue)
 
     def is_current(self, subscription: ServedSubscription | None) -> bool:
         """Whether it was not ended, or made again, meanwhile."""
@@ -444,7 +440,6 @@ class ServedSubscriptions:
         assert not self.ended.keys() & self.all.keys(), "one that is there would be ended"
         assert self.is_look_timed or not self.ended, "nobody tells routing what has ended"
         assert self.is_look_timed or not self.remains, "nobody lets go of what has ended"
-        assert self.remains_count == sum(map(len, self.remains)), "what is left of subscriptions is miscounted"
         assert sum(each.search_units for each in self.all.values()) == self.search_units.total()
 
 
