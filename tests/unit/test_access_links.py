@@ -22,7 +22,7 @@ from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.messages import Attach, Attached, LetGo, Rejected
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.access.params import AccessParams
-from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
+from tidings.pubsub.signals import LET_GO, ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
@@ -75,7 +75,7 @@ def test_a_link_lives_until_its_last_user_lets_go_and_then_the_other_end_is_told
     assert run(access, LinkUnwanted("c", "overlay")) == []
     assert run(access, LinkUnwanted("c", "overlay")) == []
     assert run(access, LinkUnwanted("c", "gossip")) == [Send("c", LetGo())]
-    assert run(access, LinkDown("c", 1, at_the_door.LET_GO)) == [PeerDown("c", 1, at_the_door.LET_GO)]
+    assert run(access, LinkDown("c", 1, LET_GO)) == [PeerDown("c", 1, LET_GO)]
     assert not access.wanted.users and not access.entrants
 
 
@@ -83,8 +83,8 @@ def test_who_is_let_go_ends_the_link_unless_it_wants_it_itself() -> None:
     other = broker()
     run(other, LinkUp("c", 1), *(Received("c", message) for message in TOLD))
     assert run(other, Received("c", LetGo())) == [
-        PeerDown("c", 1, at_the_door.LET_GO),
-        Disconnect("c", at_the_door.LET_GO),
+        PeerDown("c", 1, LET_GO),
+        Disconnect("c", LET_GO),
     ]
     for wanting in (linked(broker(), "overlay"), linked(broker(links=("c",)))):
         assert run(wanting, Received("c", LetGo())) == []

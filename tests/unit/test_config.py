@@ -61,6 +61,14 @@ def test_links_are_a_list_in_the_file_and_separated_by_commas_in_the_environment
     assert load_config(file).links == (("c", 3), ("d", 4))
 
 
+def test_the_first_broker_of_a_network_may_join_itself(tmp_path: Path) -> None:
+    both = {"join": ["127.0.0.1:7411", "127.0.0.1:7412"]}
+    assert load_config(None, both).join == (("127.0.0.1", 7412),)
+    assert load_config(None, {**both, "listen": "127.0.0.1:7412"}).join == (("127.0.0.1", 7411),)
+    first = load_config(None, {"join": ["127.0.0.1:7411"]})
+    assert first.join == () and type(first.built["overlay"]).__name__ == "LsTreeParams"
+
+
 def test_who_names_others_on_the_air_has_a_tree_over_radio() -> None:
     config = load_config(None, {"hears": ["b=127.0.0.1:7412", "c=[::1]:7413"]})
     assert config.hears == {"b": ("127.0.0.1", 7412), "c": ("::1", 7413)}

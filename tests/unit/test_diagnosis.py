@@ -69,6 +69,20 @@ def test_nothing_is_found_where_everything_is_as_it_should_be(strategy: str) -> 
     assert diagnose(chain(strategy)) == []
 
 
+def test_who_left_a_tree_that_finds_itself_is_told_and_is_no_fault() -> None:
+    left = Unreached("h:z", "cannot connect", "z", told_by="a")
+    whole = changed(chain(), "a", links=(link("b"), link("z", is_up=False, is_neighbour=False)))
+    in_a_tree = changed(whole, "a", broker=BrokerRow(broker="a", strategy="subscription", colour="a/1"))
+    asked = changed(in_a_tree, "b", links=(*in_a_tree.brokers["b"].links, link("z", is_up=False, is_configured=True)))
+    held = changed(in_a_tree, "b", links=(*in_a_tree.brokers["b"].links, link("z", is_neighbour=False)))
+    for network, is_fault in ((whole, True), (in_a_tree, False), (asked, True), (held, True)):
+        seen = Network(list(network.brokers.values()), [left])
+        assert [each.kind for each in diagnose(seen)].count(findings.UNREACHED) == is_fault
+        assert seen.departed == ([] if is_fault else [left])
+    ours = Network(list(in_a_tree.brokers.values()), [Unreached("h:z", "cannot connect")])
+    assert [each.kind for each in diagnose(ours)] == [findings.UNREACHED]
+
+
 def test_a_wider_filter_is_as_good() -> None:
     network = chain()
     wide = tuple(msgspec.structs.replace(row, filter="price > 50") for row in network.brokers["b"].routes)

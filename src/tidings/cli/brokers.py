@@ -76,7 +76,9 @@ Links = Annotated[
 Join = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="HOST:PORT", help="A broker of the network to join; may be repeated, any one that is up is enough."
+        metavar="HOST:PORT",
+        help="A broker of the network to join; may be repeated, any one that is up is enough. The first broker of a "
+        "network joins itself.",
     ),
 ]
 Hears = Annotated[
@@ -152,7 +154,7 @@ def broker(
 
     \b
     Example:
-      tidings broker --overlay lstree --listen 127.0.0.1:7411
+      tidings broker --join 127.0.0.1:7411
       tidings broker --join 127.0.0.1:7411 --listen 127.0.0.1:7412
     """
     flags = flags_of(locals())

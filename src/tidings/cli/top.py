@@ -169,7 +169,11 @@ def tree_lines(network: Network) -> list[str]:
         deepest, repairs = max(row.depth for row in members), sum(row.repairs for row in members)
         count = f"{len(members)} brokers, depths up to {deepest:.2f}, {repairs} repairs"
         lines.append(f"tree {colour}: root {root}, {count}")
-    return lines
+    gone = [
+        f"gone, or out of reach: broker {it.broker} at {it.address}, once linked with {it.told_by}"
+        for it in network.departed
+    ]
+    return lines + gone
 
 
 def way_lines(way: Way) -> list[str]:
@@ -324,7 +328,7 @@ def measure(before: Sample, after: Sample, seconds: float) -> list[BrokerLoad]:
             BrokerLoad(
                 name,
                 sum(link.is_up for link in reported.links),
-                sum(not link.is_up for link in reported.links),
+                sum(not link.is_up and bool(link.problem) for link in reported.links),
                 len(reported.clients),
                 len(reported.subscriptions),
                 rate("tidings_stream_messages_received_total"),

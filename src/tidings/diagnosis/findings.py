@@ -107,6 +107,8 @@ def overlays(network: Network) -> Iterator[Finding]:
 
 def reachability(network: Network) -> Iterator[Finding]:
     for each in network.unreached:
+        if each in network.departed:
+            continue
         name = f"broker {each.broker} at {each.address}" if each.broker else f"the broker at {each.address}"
         why = f", linked with {each.told_by}," if each.told_by else ""
         if each.is_refused:

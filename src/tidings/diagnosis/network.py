@@ -82,6 +82,19 @@ class Network:
         self.covered: dict[tuple[str, str], bool] = {}
         self.overlapped: dict[tuple[str, str], bool] = {}
 
+    @property
+    def departed(self) -> list[Unreached]:
+        """Those whom nobody configured and nobody is linked with any more, which found their place by themselves: the
+        others do without them, and who left is no fault."""
+        rows = [link for each in self.brokers.values() for link in each.links if link.is_configured or link.is_up]
+        held = {name for link in rows for name in (link.broker, link.address) if name}
+        free = {name for name, each in self.brokers.items() if each.broker.colour}
+        return [
+            each
+            for each in self.unreached
+            if each.told_by in free and not each.is_refused and not {each.broker, each.address} & held
+        ]
+
     def filter(self, text: str) -> Filter:
         """Many brokers report the same filters."""
         if text not in self.parsed:

@@ -319,6 +319,10 @@ class PeerUp(Signal, frozen=True):
     the tree: an overlay that takes configured links leaves them alone, unless the other end offers them."""
 
 
+LET_GO = "neither end wants the link any more"
+"""Why a link ended that was wanted for a while only."""
+
+
 class PeerDown(Signal, frozen=True):
     broker: NodeId
     epoch: int

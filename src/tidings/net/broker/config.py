@@ -218,7 +218,9 @@ class Config:
         self.listen = parse_address(settings.listen, "listen")
         self.http = parse_address(settings.http, "http") if settings.http else None
         self.links = tuple(parse_address(each, "links") for each in settings.links)
-        self.join = tuple(parse_address(each, "join") for each in settings.join)
+        own = {self.listen, parse_address(settings.public, "public") if settings.public else self.listen}
+        # All brokers may be given one list, each of them in it: the first one finds nobody, and begins.
+        self.join = tuple(each for text in settings.join if (each := parse_address(text, "join")) not in own)
         self.hears = dict(parse_named_address(each, "hears") for each in settings.hears)
         self.name = settings.name or default_name(self.listen)
         self.built = {name: self.build(name) for name in SECTIONS}

@@ -66,7 +66,7 @@ from tidings.protocols.access.tenancy import WRONG_TENANT, TenantConnections, ca
 from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
 from tidings.pubsub.rows import Gauge
-from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
+from tidings.pubsub.signals import LET_GO, ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
 ATTACHED_ALREADY = "has attached already"
@@ -85,7 +85,6 @@ BAD_ADDRESS = "the address that you say you listen at is none; say host:port, or
 OURSELVES = "this is the broker itself"
 TOO_MANY_WANTED = "as many links as are allowed are kept already; let go of one, or raise links_wanted_max"
 NOT_WANTED = "the link is not wanted any more"
-LET_GO = "neither end wants the link any more"
 RIGHTS_CHANGED = "your rights have changed; attach again"
 
 REJUDGED_AT_ONCE = 50

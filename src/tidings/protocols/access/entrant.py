@@ -120,7 +120,9 @@ def why_apart(ours: str, theirs: str) -> str:
     if not ours or not theirs or ours == theirs:
         return ""
     overlay, _, routing = ours.partition("/")
+    finds_itself = theirs.startswith("lstree/")
     return (
         f"brokers of this network are of the kind {ours} and you are of {theirs}; start with --overlay {overlay} "
         f"--routing {routing}, or leave this network alone"
+        + ("; if others are to join that broker, start it with --join, too" if finds_itself else "")
     )

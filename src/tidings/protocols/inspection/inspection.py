@@ -40,6 +40,7 @@ from tidings.protocols.inspection.tenants import rows_of
 from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.rows import BrokerRow, ClientRow, LinkRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
+    LET_GO,
     ClientDown,
     ClientUp,
     LinkFailed,
@@ -85,7 +86,8 @@ class Acquaintances:
                 link.is_up, link.problem, link.address = True, "", address or link.address
             case PeerDown(broker, _, reason) if broker in self.links:
                 link = self.links[broker]
-                link.is_up, link.is_neighbour, link.problem = False, False, reason
+                # What both let go is as it should be.
+                link.is_up, link.is_neighbour, link.problem = False, False, "" if reason == LET_GO else reason
             case NeighbourUp(neighbour):
                 link = self.link(neighbour)
                 link.is_up = link.is_neighbour = True
