@@ -114,9 +114,8 @@ class Index:
 
     def settle(self) -> None:
         """Whatever waits goes into the engine; before anything is asked of it, or of the vocabulary."""
-        if self.waiting:
-            self.engine.insert([self.addition(slot, *entry) for slot, entry in self.waiting.items()])
-            self.waiting.clear()
+        self.engine.insert([self.addition(slot, *entry) for slot, entry in self.waiting.items()])
+        self.waiting.clear()
 
     def add_many(self, entries: Iterable[tuple[Key, Filter] | tuple[Key, Filter, Link | None]]) -> None:
         """`add` for each (key, filter) or (key, filter, link), faster for many at once."""
@@ -172,12 +171,14 @@ class Index:
 
     def match(self, event: Event) -> list[Key]:
         """The keys of the filters that match, each once, in an order that depends only on the history of calls."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         return self.engine.match(event)
 
     def match_batch(self, events: Events) -> Matches:
         """The same for many events: a list, or an Arrow batch or table (columns are attributes, null is absent)."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         return self.engine.match_batch(events)
 
     def match_slots(self, events: Events, events_max: int) -> Iterator[tuple[Any, Any]]:
@@ -185,7 +186,8 @@ class Index:
         addition while nothing is discarded. Answers come for `events_max` events at a time, as slots and offsets: those
         of the i-th are `slots[offsets[i]:offsets[i + 1]]`, ascending. Both are numpy arrays where the fast engine
         answered, and lists where the plain one did."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         if not isinstance(self.engine, PlainEngine):
             yield from self.engine.match_slots(events, events_max)
             return
@@ -199,7 +201,8 @@ class Index:
 
     def match_links(self, events: Events) -> list[list[Link]]:
         """For each event the links that have a matching filter, in the order in which the links were first added."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         return [list(self.links.in_order(found)) for found in self.engine.match_links(events)]
 
     def match_heads(self, heads: Sequence[bytes], pairs_max: int = PAIRS_ENDLESS) -> list[tuple[Key, ...] | None]:
@@ -226,13 +229,15 @@ class Index:
 
     @property
     def has_weight(self) -> bool:
-        self.settle()
+        if self.waiting:
+            self.settle()
         return bool(self.vocabulary.weight.base or self.doubtful_weight.base)
 
     @property
     def weight(self) -> SearchWeight:
         """What matching a head may cost, beside what it always does."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         return self.vocabulary.weight.plus(self.doubtful_weight)
 
     def search(self, head: bytes, until: int) -> bool:
@@ -264,7 +269,8 @@ class Index:
 
     def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
         """Whoever asks about heads begins here."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         if self.decode is None:
             raise UsageError("heads are matched by an index that can decode them: Index(decode=...)")
         return LazyEvents(heads, self.decode if self.searched is None else self.decode_again)
@@ -276,7 +282,8 @@ class Index:
 
     def check(self) -> None:
         """Assert the invariants; for tests, since it looks at everything."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         assert len(set(self.slots.values())) == len(self.slots)
         assert len(self.slots) + len(self.free) == len(self.link_of_slot)
         assert not set(self.slots.values()) & set(self.free)
@@ -286,7 +293,8 @@ class Index:
 
     def describe(self) -> dict[str, int | str]:
         """Sizes for tests, benchmarks and the curious."""
-        self.settle()
+        if self.waiting:
+            self.settle()
         return {
             "engine": self.engine.name,
             "filters": len(self),
