@@ -27,6 +27,7 @@ from tidings.protocols.routing.messages import (
     SubscriptionAdded,
     SubscriptionRemoved,
     TablesBegun,
+    TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.repairs.choice import MakeRepair
@@ -157,6 +158,22 @@ def test_what_its_broker_accepted_again_after_a_crash_passes_again(rescue_window
         assert sent(effects, "q") == [anew] and [each.batch for each in effects if isinstance(each, Matched)] == [anew]
         assert b.handle(9.0, Received("p", anew)) == [Drop(anew, PASSED_ALREADY)], "that too passes once"
         b.check()
+
+
+def test_what_a_broker_whose_clock_was_set_back_accepted_again_passes_again() -> None:
+    """Its link broke when it crashed, so its advertisement becomes known anew ahead of what it accepts then."""
+    b = broker()
+    b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 0")))
+    b.handle(0.0, Received("p", batch({"x": 1}, {"x": 2})))
+    b.handle(5.0, NeighbourDown("p", 1))
+    b.handle(6.0, NeighbourUp("p", 2))
+    b.handle(6.0, Received("p", TablesBegun(2, b.lives)))
+    b.handle(6.0, Received("p", AdvertisementAdded(1, "pub/1", "pub", "TRUE", "p", 1)))
+    b.handle(6.0, Received("p", TablesTold()))
+    anew = replace(batch({"x": 2}, {"x": 3}, first=2), accepted_at=0.5)
+    assert sent(b.handle(6.0, Received("p", anew)), "q") == [anew]
+    assert b.handle(6.0, Received("p", anew)) == [Drop(anew, PASSED_ALREADY)]
+    b.check()
 
 
 def test_what_another_broker_accepted_passes_whatever_its_clock_says() -> None:

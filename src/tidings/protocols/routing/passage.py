@@ -11,15 +11,19 @@ Accepted again is not twice. A broker passes on what it has not saved yet. If it
 under the same numbers and the broker accepts it anew, at a later time. Here it has passed, but not everybody behind us
 needs to have got it: a link may have broken, or somebody waited for history, which the crash has emptied. So what was
 accepted later than all that passed begins anew with its first number; whoever has it recognises the numbers
-(`delivery`). Times are compared under one advertisement only: they are of one broker, by one clock. If that was set
-back in the crash by more than the crash took, the repetition counts as passed. In a ring nothing goes round for ever:
-the latest time never falls, and while it stays the numbers rise.
+(`delivery`). Times are compared under one advertisement only: they are of one broker, by one clock. That may have been
+set back in the crash. But its advertisement is known anew then, on a new link, and ahead of all that it accepts:
+so what comes next begins anew too, whatever its time (`renew`). Where events overtake each other nobody was promised
+them, and there is no such beginning. In a ring nothing goes round for ever: the latest time falls only where a way has
+become known anew, and while it stays the numbers rise.
 """
 
 from bisect import bisect_left, bisect_right, insort
 
 from tidings.pubsub.publications import Numbers, Publications
 from tidings.pubsub.signals import AdvertisementId
+
+NEVER = float("-inf")
 
 NUMBERS_MAX = 1_000_000
 """Numbers that are remembered of all advertisements together; beyond it the longest silent has no window any more."""
@@ -55,6 +59,11 @@ class Passage:
             del self.last[silent], self.latest[silent]
             self.size -= len(self.numbers.pop(silent, ()))
         return places
+
+    def renew(self, id: AdvertisementId) -> None:
+        """The advertisement has become known again, or by another way: its broker may have crashed."""
+        if id in self.latest and not self.window:
+            self.latest[id] = NEVER
 
     def begin_anew(self, id: AdvertisementId, first: int, last: int) -> int:
         """From this number on nothing has passed; answers with the number up to which all have."""

@@ -381,6 +381,7 @@ class RoutingAdvertisements:
             if way_before is not None or (was_lost and not is_lost):
                 effects.append(Forgotten(advertisement, is_lost))
         elif self.ways[advertisement] != way_before:
+            self.state.carrier.passage.renew(advertisement)
             known.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
         if self.state.census is not None:
             # Ahead of the questions for history that follow (`interests.py`).
