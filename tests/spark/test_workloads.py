@@ -60,6 +60,7 @@ DRAWN: dict[str, dict[str, object]] = {
     "quotes": {"event_count": CHUNK_ITEMS + 100, "subscription_count": 3000},
     "drifting": {"event_count": 5000, "subscription_count": 3000},
     "machines": {"machines": 4000},
+    "topology-change": {},
 }
 
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from statistics import NormalDist
+from statistics import NormalDist, mean
 from typing import Any
 
 import numpy
@@ -16,6 +16,7 @@ import pytest
 
 from tidings import Event, parse
 from tidings.matching import Index
+from tidings.planning.tree import path_between
 from tidings.spark.workloads.tables import arrow, batch
 from tidings.workloads.content import Decimals, Flag, Ranks, TypedContent, Whole, Words
 from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg, followers
@@ -26,6 +27,7 @@ from tidings.workloads.popularity import Drifting, StarPopularity
 from tidings.workloads.quotes import Quotes
 from tidings.workloads.schedule import Schedule, uniform_ranges, zipf
 from tidings.workloads.table import CHUNK_ITEMS, Array, Table, stream
+from tidings.workloads.topology_changes import TopologyChange
 from tidings.workloads.transport import RareMatches, RisingLoad, SharedInterests
 
 LIKELY = 0.001
@@ -452,3 +454,22 @@ def test_random_arrivals_are_a_poisson_process_along_the_line() -> None:
     assert spans.mean() == pytest.approx(100, rel=0.01)
     assert spans.var() == pytest.approx(100, rel=0.06)
     assert kolmogorov(numpy.concatenate(gaps)[::40], lambda gap: 1 - numpy.exp(-gap)) > LIKELY
+
+
+@pytest.mark.parametrize("is_balanced", [True, False])
+def test_trees_that_change_have_the_wanted_degrees_shapes_and_shares_of_new_links(is_balanced: bool) -> None:
+    depths, degrees = [], Counter[int]()
+    for seed in range(1, 21):
+        workload = TopologyChange(brokers=100, degree_max=6, is_balanced=is_balanced, change=0.2, seed=seed)
+        today, goal = workload.today(), workload.goal()
+        assert len(today.brokers) == 100 and today.brokers == goal.brokers
+        assert len(set(today.links) - set(goal.links)) == 20
+        around = today.neighbours()
+        degrees.update(map(len, around.values()))
+        depths.append(max(len(path_between(around, "b0", broker)) - 1 for broker in today.brokers))
+        latencies = [row["latency"] for row in workload.links().rows()]
+        assert len(latencies) == 99 + 20 and 0.010 <= min(latencies) < 0.014 and 0.046 < max(latencies) <= 0.050
+    assert max(degrees) == 6
+    # Up to six links, all numbers equally likely, and whoever joined late has its room left: most are leaves.
+    assert degrees[1] > degrees[2] > 0 and all(degrees[count] > 0 for count in (3, 4, 5))
+    assert (mean(depths) < 6) == is_balanced

@@ -14,6 +14,7 @@ from tidings.workloads.patterns import Patterns
 from tidings.workloads.popularity import Drifting, StarPopularity
 from tidings.workloads.quotes import Quotes
 from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
+from tidings.workloads.topology_changes import TopologyChange
 from tidings.workloads.transport import RareMatches, RisingLoad, SharedInterests
 from tidings.workloads.workload import Workload
 
@@ -22,6 +23,7 @@ Synthetic = (
     | Geps
     | PopSub
     | Itt
+    | TopologyChange
     | Psdg
     | RisingLoad
     | RareMatches
