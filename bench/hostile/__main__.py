@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.hostile.attacks import ATTACKS
+from bench.hostile.encrypted import ENCRYPTED, certificates
 from bench.hostile.target import Target
 
 SECONDS, LEAD = 10.0, 2.0
@@ -82,14 +83,19 @@ async def broker(name: str, file: Path, *more: str) -> AsyncIterator[WatchedBrok
             reading.cancel()
 
 
-async def measure(attack: str | None, seconds: float) -> dict[str, Any]:
+async def measure(attack: str | None, seconds: float, is_encrypted: bool) -> dict[str, Any]:
     """Times of the ordinary client, rounds of the brokers, and how often the link between these was lost."""
     with TemporaryDirectory() as folder:
+        more = certificates(Path(folder)) if is_encrypted else {"a": (), "b": ()}
+        scheme, shown = ("tidingss", folder) if is_encrypted else ("tidings", "")
         files = {name: Path(folder, f"{name}.json") for name in "ab"}
-        async with broker("a", files["a"]) as a, broker("b", files["b"], "--link", a.address) as b:
+        async with (
+            broker("a", files["a"], *more["a"]) as a,
+            broker("b", files["b"], "--link", a.address, *more["b"]) as b,
+        ):
             for each in (a, b):
                 each.started.send_signal(signal.SIGUSR1)
-            target = Target(f"tidings://{a.address}", f"tidings://{b.address}", a.http)
+            target = Target(f"{scheme}://{a.address}", f"{scheme}://{b.address}", a.http, shown)
             if attack is None:
                 times = await ordinary(target, seconds)
             else:
@@ -104,7 +110,7 @@ async def measure(attack: str | None, seconds: float) -> dict[str, Any]:
 
 
 async def ordinary(target: Target, seconds: float) -> dict[str, list[float]]:
-    async with process("bench.hostile.ordinary", target.url_a, target.url_b, str(seconds)) as started:
+    async with process("bench.hostile.ordinary", str(seconds), *target) as started:
         told, problem = await started.communicate()
         assert told, problem.decode()
         times: dict[str, list[float]] = json.loads(told)
@@ -151,9 +157,13 @@ def main() -> int:
     arguments = parser.parse_args()
     print("| beside | what | median, ms | 99 %, ms | most, ms | links lost |\n|---|---|---|---|---|---|")
     is_reached = True
-    for attack in (None, *(arguments.only or ATTACKS)):
-        found = asyncio.run(measure(attack, arguments.seconds))
-        is_reached = show(attack or "alone", found, arguments.steps) and is_reached
+    chosen = arguments.only or list(ATTACKS)
+    plain = [(None, False), *((each, False) for each in chosen if each not in ENCRYPTED)]
+    encrypted = [(None, True), *((each, True) for each in chosen if each in ENCRYPTED)]
+    for attack, is_encrypted in (*plain, *(encrypted if len(encrypted) > 1 else ())):
+        found = asyncio.run(measure(attack, arguments.seconds, is_encrypted))
+        name = attack or ("alone, TLS" if is_encrypted else "alone")
+        is_reached = show(name, found, arguments.steps) and is_reached
     return 0 if is_reached else 1
 
 

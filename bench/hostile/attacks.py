@@ -19,7 +19,7 @@ Insiders use the client that everybody uses:
 
 Those who speak the protocol themselves stand in `forged.py`: positions, silent, lying.
 
-Outsiders open connections and say little:
+Outsiders open connections and say little (those at a port with TLS stand in `encrypted.py`):
 
     knocking     new connections as quickly as possible, with and without a first word
     dripping     500 connections that send a byte a second, at the door and at /metrics
@@ -34,6 +34,7 @@ from contextlib import suppress
 from typing import Any
 
 import tidings
+from bench.hostile.encrypted import ENCRYPTED
 from bench.hostile.forged import lying, positions, silent
 from bench.hostile.target import Target, place_of
 from tidings.model.bounds import ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, NAME_CHARS_MAX, PUBLICATION_BYTES_MAX
@@ -295,7 +296,7 @@ ATTACKS: dict[str, Callable[[Target], Coroutine[Any, Any, None]]] = {
         *(names, groups, large, positions, silent, lying),
         *(knocking, dripping, returning),
     )
-}
+} | ENCRYPTED
 
 if __name__ == "__main__":
     asyncio.run(ATTACKS[sys.argv[1]](Target(*sys.argv[2:])))

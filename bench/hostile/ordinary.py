@@ -1,4 +1,4 @@
-"""`python -m bench.hostile.ordinary URL_A URL_B SECONDS`: ordinary clients, and how long each thing that they do takes.
+"""`python -m bench.hostile.ordinary SECONDS TARGET`: ordinary clients, and how long each thing that they do takes.
 
 One publishes 50 events a second at b and another gets them at a, one publishes at a what it gets itself, and a third
 subscribes and unsubscribes at a. The answer is one line of JSON: times in seconds, by what was done.
@@ -12,24 +12,29 @@ import time
 
 import tidings
 from bench.hostile.first import go_first
+from bench.hostile.target import Target
 
 PERIOD = 0.02
 LAST_WAIT = 30.0
 """Seconds for the last events to come; those that have not are told as so much."""
 
 
-async def far(url_a: str, url_b: str, until: float) -> list[float]:
-    return await events_between(url_b, url_a, "far", until)
+async def far(target: Target, until: float) -> list[float]:
+    return await events_between(target, target.url_b, target.url_a, "far", until)
 
 
-async def near(url_a: str, url_b: str, until: float) -> list[float]:
-    return await events_between(url_a, url_a, "near", until)
+async def near(target: Target, until: float) -> list[float]:
+    return await events_between(target, target.url_a, target.url_a, "near", until)
 
 
-async def events_between(url_from: str, url_to: str, kind: str, until: float) -> list[float]:
+async def events_between(target: Target, url_from: str, url_to: str, kind: str, until: float) -> list[float]:
     sent: dict[int, float] = {}
     took: list[float] = []
-    async with tidings.connect(url_to) as subscriber, tidings.connect(url_from) as publisher:
+    tls = target.tls
+    async with (
+        tidings.connect(url_to, name=f"client+{kind}-to", tls=tls) as subscriber,
+        tidings.connect(url_from, name=f"client+{kind}-from", tls=tls) as publisher,
+    ):
         await publisher.advertise(f"kind = '{kind}'")
         subscription = await subscriber.subscribe(f"kind = '{kind}'")
 
@@ -51,9 +56,9 @@ async def events_between(url_from: str, url_to: str, kind: str, until: float) ->
     return took + [LAST_WAIT] * len(sent)
 
 
-async def requests(url_a: str, url_b: str, until: float) -> list[float]:
+async def requests(target: Target, until: float) -> list[float]:
     took: list[float] = []
-    async with tidings.connect(url_a) as client:
+    async with tidings.connect(target.url_a, name="client+asking", tls=target.tls) as client:
         for number in itertools.count():
             if time.monotonic() > until:
                 break
@@ -68,12 +73,12 @@ async def requests(url_a: str, url_b: str, until: float) -> list[float]:
 ORDINARY = {"event, b to a": far, "event, a to a": near, "subscription at a": requests}
 
 
-async def ordinary(url_a: str, url_b: str, seconds: float) -> dict[str, list[float]]:
+async def ordinary(target: Target, seconds: float) -> dict[str, list[float]]:
     until = time.monotonic() + seconds
-    times = await asyncio.gather(*(each(url_a, url_b, until) for each in ORDINARY.values()))
+    times = await asyncio.gather(*(each(target, until) for each in ORDINARY.values()))
     return dict(zip(ORDINARY, times, strict=True))
 
 
 if __name__ == "__main__":
     go_first()
-    print(json.dumps(asyncio.run(ordinary(sys.argv[1], sys.argv[2], float(sys.argv[3])))))
+    print(json.dumps(asyncio.run(ordinary(Target(*sys.argv[2:]), float(sys.argv[1])))))
