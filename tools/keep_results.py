@@ -10,6 +10,9 @@ tables, every line of every experiment, with n and interval. In other pages each
 `<!-- results FAMILY/EXPERIMENT ... -->` and `<!-- end of results -->` has the judged lines of these experiments; with
 `<!-- figures FAMILY/EXPERIMENT: FIGURE, ...; GROUP, ... -->` it has these figures of these groups. So no figure of a
 table is typed, and a test finds pages that are older than the tables or the definitions.
+
+A picture `images/lab/FAMILY-EXPERIMENT-SCALE.svg` that a page shows is drawn from what is kept, by the experiment's own
+plot; of such an experiment all figures are kept. `python tools/keep_results.py` draws it anew, which takes matplotlib.
 """
 
 import csv
@@ -19,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from re import DOTALL, Match, compile
+from tempfile import TemporaryDirectory
 
 from tidings.lab.experiment import Experiment, Measured
 from tidings.lab.registry import built, find, place
@@ -30,6 +34,8 @@ PAGE = RESULTS / "index.md"
 COLUMNS = ("figure", "group", "value", "low", "high", "runs", "commit", "made_on")
 SCALES = ("small", "paper")
 BLOCK = compile(r"(<!-- (results|figures) ([^\n]*?) -->\n).*?(<!-- end of results -->)", DOTALL)
+PICTURE = compile(r"\]\([./]*images/lab/([\w-]+)\.svg\)")
+PICTURES = DOCS / "images" / "lab"
 HEADER = """# Results
 
 What the lab measured, by the definitions as they are: `tidings lab run` with at least five seeds each, kept by
@@ -44,6 +50,7 @@ class Kept:
     """What is kept of an experiment at a scale."""
 
     def __init__(self, path: Path) -> None:
+        self.name = path.stem
         family, number, self.scale = path.stem.rsplit("-", 2)
         self.experiment: Experiment = find(f"{family}/{number}")
         with path.open(newline="", encoding="utf-8") as file:
@@ -68,15 +75,17 @@ def measured_of(row: dict[str, str]) -> Measured:
 def keep(folder: Path, commit: str, made_on: str) -> None:
     from pyarrow import parquet
 
+    shown = names_of_pictures()
     for order_path in sorted(folder.glob("*/*/*/order.json")):
         figures = order_path.with_name("figures.parquet")
         if not figures.exists():
             continue
         order = json.loads(order_path.read_text())
         claimed = {claim.figure for claim in find(order["experiment"]).claims}
-        rows = [row for row in parquet.read_table(figures, partitioning=None).to_pylist() if row["figure"] in claimed]
-        name = f"{order['experiment'].replace('/', '-')}-{order['scale']}.csv"
-        with (RESULTS / name).open("w", newline="", encoding="utf-8") as file:
+        name = f"{order['experiment'].replace('/', '-')}-{order['scale']}"
+        every = parquet.read_table(figures, partitioning=None).to_pylist()
+        rows = [row for row in every if name in shown or row["figure"] in claimed]
+        with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows({**row, "commit": commit, "made_on": made_on} for row in rows)
@@ -183,6 +192,35 @@ def pages() -> list[Path]:
     return [path for path in sorted(DOCS.glob("**/*.md")) if BLOCK.search(path.read_text(encoding="utf-8"))]
 
 
+def names_of_pictures() -> set[str]:
+    """Of results whose picture is on a page."""
+    return {name for path in DOCS.glob("**/*.md") for name in PICTURE.findall(path.read_text(encoding="utf-8"))}
+
+
+def picture(kept: Kept) -> bytes:
+    from tidings.lab.plots import draw
+    from tidings.spark.place import place_of
+
+    with TemporaryDirectory() as folder:
+        draw(kept.experiment, kept.measured, place_of(folder))
+        drawn = Path(folder, "plot.svg").read_bytes()
+    return METADATA.sub(PAPER, drawn, count=1)
+
+
+METADATA = compile(rb"<metadata>.*?</metadata>", DOTALL)
+"""It names the version of matplotlib."""
+PAPER = b'<rect width="100%" height="100%" fill="white"/>'
+"""Some readers show pages on black, where the ink would not be seen."""
+
+
+def write_pictures() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    shown = names_of_pictures()
+    for kept in all_kept():
+        if kept.name in shown:
+            (PICTURES / f"{kept.name}.svg").write_bytes(picture(kept))
+
+
 def write_pages() -> None:
     tables = all_kept()
     PAGE.write_text(page(tables), encoding="utf-8")
@@ -195,3 +233,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         keep(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
     write_pages()
+    write_pictures()

@@ -9,7 +9,18 @@ from tidings.lab.experiment import Measured
 from tidings.lab.registry import built
 from tidings.model.errors import UsageError
 from tools import keep_results
-from tools.keep_results import PAGE, RESULTS, Kept, all_kept, filled, page, pages
+from tools.keep_results import (
+    PAGE,
+    PICTURES,
+    RESULTS,
+    Kept,
+    all_kept,
+    filled,
+    names_of_pictures,
+    page,
+    pages,
+    picture,
+)
 
 REWRITE = "python tools/keep_results.py"
 
@@ -22,6 +33,14 @@ def test_the_page_of_results_is_that_of_the_kept_figures() -> None:
 def test_tables_of_results_in_other_pages_are_those_of_the_kept_figures(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text == filled(text, all_kept()), f"it is older than figures or definitions: {REWRITE}"
+
+
+def test_pictures_of_results_in_pages_are_those_of_the_kept_figures() -> None:
+    found = {kept.name: kept for kept in all_kept()}
+    for name in names_of_pictures():
+        assert name in found, f"a page shows {name}, of which nothing is kept"
+        drawn = (PICTURES / f"{name}.svg").read_bytes()
+        assert drawn == picture(found[name]), f"{name} is older than figures or definitions: {REWRITE}"
 
 
 def test_what_is_kept_has_enough_runs_and_says_what_it_was_made_with() -> None:
