@@ -24,6 +24,7 @@ from tidings.cli.filters import filters
 from tidings.cli.keys import keys, tokens
 from tidings.cli.lab import lab
 from tidings.cli.output import OK, Json, exit_code, print_json, show
+from tidings.cli.plans import plans
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
 from tidings.cli.spark import spark as spark_commands
@@ -55,6 +56,7 @@ app.add_typer(simulations, name="sim")
 app.add_typer(traces, name="trace")
 app.add_typer(lab, name="lab")
 app.add_typer(workloads, name="workload")
+app.add_typer(plans, name="plan")
 app.add_typer(spark_commands, name="spark")
 
 
