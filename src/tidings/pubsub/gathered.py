@@ -30,11 +30,9 @@ class GatheredPublications(Message, frozen=True):
             raise ValueError(UNEVEN_TIMES)
 
 
-def join(batches: Sequence[Publications]) -> Publications | GatheredPublications:
+def join(batches: Sequence[Publications]) -> GatheredPublications:
     """Batches of one publisher and advertisement, in ascending order of numbers; no receipts."""
     first = batches[0]
-    if len(batches) == 1:
-        return first
     latest = max(batch.accepted_at for batch in batches)
     joined = Publications(
         first.publisher,
@@ -45,19 +43,14 @@ def join(batches: Sequence[Publications]) -> Publications | GatheredPublications
         tuple(chain.from_iterable(batch.heads for batch in batches)),
         tuple(chain.from_iterable(batch.payloads for batch in batches)),
     )
-    if all(batch.accepted_at == latest for batch in batches):
-        return joined
     return GatheredPublications(
         joined, tuple(chain.from_iterable([batch.accepted_at] * len(batch.numbers) for batch in batches))
     )
 
 
-def with_times(batch: Publications, times: Mapping[int, float]) -> Publications | GatheredPublications:
+def with_times(batch: Publications, times: Mapping[int, float]) -> GatheredPublications:
     """A part of what was gathered, with the times of its publications, by their numbers."""
-    own = tuple([times[number] for number in batch.numbers])
-    if any(time != own[0] for time in own):
-        return GatheredPublications(batch, own)
-    return batch if batch.accepted_at == own[0] else msgspec.structs.replace(batch, accepted_at=own[0])
+    return GatheredPublications(batch, tuple([times[number] for number in batch.numbers]))
 
 
 def runs_of(times: Iterable[float]) -> list[slice]:

@@ -36,7 +36,7 @@ from tidings.protocols.routing.carriage.carriage import Parcel
 from tidings.protocols.routing.carriage.popular import NO_NEIGHBOUR, PopularCarriage, lost
 from tidings.protocols.routing.carrier import BatchCarrier, do_ascend
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
-from tidings.protocols.routing.parcels import LINK_GONE, batch_of, size_of
+from tidings.protocols.routing.parcels import LINK_GONE, size_of
 from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.gathered import GatheredPublications, join, runs_of, taken_apart, with_times
 from tidings.pubsub.publications import Publications
@@ -127,7 +127,7 @@ class BatchingCarriage(PopularCarriage):
             self.batches += 1
             self.batched += buffer.count
             parcel = join(buffer.batches)
-            self.note(neighbour, batch_of(parcel), "batch", effects)
+            self.note(neighbour, parcel.batch, "batch", effects)
             self.flows[neighbour].put(parcel, effects)
 
     def skip(self, skipped: PublicationsSkipped, neighbours: Iterable[NodeId]) -> list[Effect]:
@@ -191,7 +191,7 @@ class BatchingCarriage(PopularCarriage):
             Matched(part, wanted[run])
             for run, part in zip(
                 runs_of(self.times[number] for number in batch.numbers),
-                parts_of(with_times(batch, self.times)),
+                taken_apart(with_times(batch, self.times)),
                 strict=True,
             )
         ]
@@ -229,7 +229,3 @@ def bytes_of(batch: Publications) -> int:
     return (
         sum(map(len, batch.heads)) + sum(map(len, batch.payloads)) + len(batch.numbers) * 2 * PIECE_OVERHEAD_BYTES_MAX
     )
-
-
-def parts_of(parcel: Publications | GatheredPublications) -> list[Publications]:
-    return taken_apart(parcel) if isinstance(parcel, GatheredPublications) else [parcel]

@@ -1,0 +1,1 @@
+"""Experiments on routing by popularity (PopSub): E9 to E13."""
