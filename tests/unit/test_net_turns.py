@@ -4,6 +4,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import pytest
+
 from tests.worlds.puppets import Puppet
 from tests.worlds.sockets import QUIET, acquaint, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Effect, Send
@@ -78,8 +80,34 @@ def test_who_asks_for_little_is_served_at_once() -> None:
     for _ in range(100):
         loop.send("a", 1, ms=1)
         loop.now += 0.02
+        loop.round()
     assert len(loop.handled) == 100
     assert not loop.soon and loop.counts.inputs_waited == 0
+
+
+def test_many_who_come_at_once_and_owe_nothing_take_several_rounds() -> None:
+    loop = Loop()
+    loop.peers = {f"p{number}": Stretch(loop.turns.take) for number in range(40)}
+    began = loop.now
+    for name in loop.peers:
+        loop.send(name, 4, ms=1)
+    rounds = [loop.now - began]
+    while loop.soon:
+        rounds.append(loop.round())
+    assert len(loop.handled) == 160
+    assert rounds[0] == pytest.approx(0.015, abs=0.0011), "before, all of them took 160 ms without a break"
+    assert max(rounds[1:]) <= 0.0061
+    assert not loop.turns.waiting and not any(peer.is_paused for peer in loop.peers.values())
+
+
+def test_little_in_each_of_many_rounds_makes_nobody_wait() -> None:
+    loop = Loop()
+    for _ in range(100):
+        for name in "abc":
+            loop.send(name, 1, ms=1)
+        loop.now += 0.02
+        loop.round()
+    assert len(loop.handled) == 300 and loop.counts.inputs_waited == 0
 
 
 def test_what_waits_of_a_visitor_is_of_whom_it_proved_to_be_and_reading_goes_on() -> None:

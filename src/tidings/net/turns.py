@@ -10,7 +10,10 @@ other, all together for one `turn`: each may use up a small quantum, and what a 
 by being passed over later (deficit round robin: Shreedhar and Varghese, 1995). Between two rounds the loop reads
 sockets, sends what was answered, fires timers and looks for signs of life.
 
-So a peer that asks for little waits for one `turn` at most, and for the end of the one step that is being taken; how
+Many peers that owe nothing may come at once, and each may take a `turn`. So what they take together in a round is
+bounded as well (`ROUND_TURNS`); those who come behind that wait for the next one, like the others.
+
+So a peer that asks for little waits for a few turns at most, and for the end of the one step that is being taken; how
 long a step may take is the machine's affair. Nothing is slower for lack of others: rounds follow each other at once.
 
 Bounds. While a message of a peer waits nothing more is read from it, so no more than one read waits, and the peer's own
@@ -31,6 +34,9 @@ SHARE = 0.1
 
 QUANTUM_SHARE = 0.2
 """Of a turn, what a peer that waits gets before the next one."""
+
+ROUND_TURNS = 3
+"""What all who owe nothing may take in one round of the loop, in turns."""
 
 DEBT_TURNS_MAX = 10
 """A debt grows no larger than so many turns, so that a peer that becomes quiet is soon served at once again."""
@@ -83,6 +89,8 @@ class Turns:
         self.waiting: dict[NodeId, WaitingPeer] = {}
         """In the order in which they are served."""
         self.is_serving = False
+        self.round_max, self.taken_in_round, self.is_round_timed = ROUND_TURNS * turn, 0.0, False
+        """By those who did not wait, in this round and, less than a turn of it, in those before."""
         self.served: WaitingPeer | None = None
         """Whose turn it is at this moment."""
 
@@ -98,8 +106,13 @@ class Turns:
                 return
             now = self.clock()
             debt = self.debt(sender, now)
-            if debt <= self.turn:
-                self.owe(sender, now, debt + self.timed_step(input))
+            if debt <= self.turn and self.taken_in_round < self.round_max:
+                took = self.timed_step(input)
+                self.owe(sender, now, debt + took)
+                self.taken_in_round += took
+                if self.taken_in_round >= self.turn and not self.is_round_timed:
+                    self.is_round_timed = True
+                    self.soon(self.begin_round)
             else:
                 self.put(input)
             return
@@ -108,6 +121,9 @@ class Turns:
         elif type(input) is LinkUp and input.visitor:
             self.rename(input.visitor, input.neighbour)
         self.step(input)
+
+    def begin_round(self) -> None:
+        self.taken_in_round, self.is_round_timed = 0.0, False
 
     def debt(self, sender: NodeId, now: float) -> float:
         owed, at = self.debts.get(sender, NO_DEBT)
