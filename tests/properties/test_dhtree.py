@@ -5,16 +5,18 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
 from tests.worlds.rings import RingWorld, has_cycle
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
+from tidings.machine.message import Contact
 from tidings.machine.streams import random_stream
 from tidings.protocols.overlay.dhtree import messages
 from tidings.protocols.overlay.dhtree.dhtree import DhTree, DhTreeParams
+from tidings.protocols.overlay.dhtree.messages import RingMember
 from tidings.protocols.overlay.dhtree.neighbours import Places, tree_of
 from tidings.protocols.overlay.dhtree.reference import ReferenceTree
 from tidings.pubsub.signals import PeerDown, PeerUp
@@ -153,3 +155,40 @@ def test_a_liar_draws_links_to_itself_and_makes_no_cycle_among_the_others() -> N
     world.simulator.check()
     # When it stops, all is as it should be.
     world.run_until_right(60.0)
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_whatever_a_liar_says_of_the_ring_there_is_no_cycle_and_nothing_of_it_lasts(data: st.DataObject) -> None:
+    """Owners, successors and places that are not, also of brokers that are not, told to those it is linked with."""
+    world = RingWorld(data.draw(st.integers(0, 20)), 9, checking=False)
+    world.run_until_right(30.0)
+    liar = world.names[data.draw(st.integers(0, 8))]
+    honest = world.overlays()[liar]
+    keys = st.integers(0, honest.reference.keys - 1)
+    contacts = st.builds(Contact, st.sampled_from([*world.names, "nobody", "no one"]))
+    members = st.builds(RingMember, contacts, keys)
+    lies = st.one_of(
+        st.builds(messages.RingTold, keys, st.none() | members, st.lists(members, max_size=4).map(tuple)),
+        st.builds(messages.AskRing, keys),
+        st.builds(messages.FindOwner, keys, st.integers(0, 50), st.just((liar,))),
+        st.builds(messages.TreeWish, keys, keys),
+        *map(of_message, kinds),
+    )
+    for _ in range(data.draw(st.integers(1, 25))):
+        victim = data.draw(st.sampled_from(sorted(honest.ring.peers)))
+        overlay = world.overlays()[victim]
+        asked = st.sampled_from([*overlay.ring.searches, 1])
+        answers = st.builds(messages.OwnerFound, asked, st.just(()), members, keys)
+        world.simulator.inject(world.simulator.now, victim, Received(liar, data.draw(lies | answers)))
+        world.simulator.run(world.simulator.now + data.draw(st.sampled_from([0.01, 0.1, 1.0])))
+        assert not has_cycle({link for link in world.links() if liar not in link})
+        if not honest.ring.peers:
+            break
+    world.crash(liar)
+    world.run_until_right(120.0)
+    world.simulator.run(world.simulator.now + 60.0)
+    world.simulator.check()
+    for overlay in world.overlays().values():
+        neighbours = {*overlay.neighbours, *overlay.claims, *(each.contact.node for each in overlay.ring.known())}
+        assert neighbours <= set(world.living), "somebody who is not there"

@@ -275,8 +275,10 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
         rng = Random(f"{name} {strategy} {reduction} {seed}")
         flush: FlushName = "path" if name == "path" and seed % 2 else "flood"
         activation: ActivationName = "symmetric" if seed % 2 else "asymmetric"
-        size = rng.randint(2, 8)
-        model = ScriptedModel(rng, name, size, strategy, reduction, flush=flush, activation=activation)
+        size, turn = rng.randint(2, 8), rng.choice([1, 3, 64])
+        model = ScriptedModel(
+            *(rng, name, size, strategy, reduction), flush=flush, activation=activation, turn_entries=turn
+        )
         play_one_by_one(model, is_acting=True)
 
 
@@ -287,7 +289,7 @@ def test_overlapping_replacements_leave_right_tables(name: RepairName, examples:
     timers fire at any moment. `test_repairs_in_time.py` has 400 changes a second in time."""
     for seed in range(max(12, examples // 30)):
         rng = Random(f"overlapping {name} {seed}")
-        model = ScriptedModel(rng, name, rng.randint(3, 12))
+        model = ScriptedModel(rng, name, rng.randint(3, 12), turn_entries=rng.choice([1, 3, 64]))
         for _ in range(5):
             act(model, rng)
         waiting: list[list[list[Step]]] = []

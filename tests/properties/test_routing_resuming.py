@@ -192,6 +192,6 @@ def test_who_does_not_come_back_is_forgotten_in_turns() -> None:
     while pair.world.go_on():
         lengths.append(len(b.tables.texts.get("a", ())))
         b.check()
-    assert b.tables.texts.keys() == {None} and not b.tables.absent and not b.resting.is_fading
+    assert b.tables.texts.keys() == {None} and not b.tables.absent and not b.departures.is_under_way
     assert max(before - after for before, after in pairwise(lengths)) <= 16
     assert not pair.routers["a"].state.covers.filters

@@ -10,44 +10,30 @@ from anybody, and no event goes there. What it offered does not count, since pub
 that it is withdrawn, and delivery hears `Forgotten`. When the neighbour is back and both ends have gone through their
 tables it counts again, and delivery hears `Known` and asks for what it lacks.
 
-A neighbour that does not come back is forgotten a piece at a time, in turns (`walks.py`). One that comes back in the
-middle of that is told, or tells, what is lacking.
+A neighbour that does not come back is forgotten a piece at a time (`departures.py`). One that comes back in the middle
+of that is told, or tells, what is lacking.
 
 Timers: ("rest", neighbour).
 """
 
-from collections.abc import Callable
-from itertools import islice
-
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.departures import Departures
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import packed_answers
-from tidings.protocols.routing.reductions import Reduction
 from tidings.protocols.routing.state import State
-from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
+from tidings.protocols.routing.subscriptions import RoutingAdvertisements
 
 TIMER = "rest"
 
 
 class RestingLinks:
-    def __init__(
-        self, state: State, subscriptions: RoutingSubscriptions, advertisements: RoutingAdvertisements
-    ) -> None:
-        self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements
+    def __init__(self, state: State, departures: Departures, advertisements: RoutingAdvertisements) -> None:
+        self.state, self.departures, self.advertisements = state, departures, advertisements
         self.tables = state.tables
         self.links: dict[NodeId, NeighbourLink] = {}
         """Those that rest, the one that has rested longest first."""
-        self.fading: dict[NodeId, None] = {}
-        """Neighbours that are being forgotten."""
-        self.fading_reductions: list[Reduction] = []
-        self.arm: Callable[[float], list[Effect]] = lambda now: []
-        """Asks for the next turn (`walks.py`)."""
-
-    @property
-    def is_fading(self) -> bool:
-        return bool(self.fading or self.fading_reductions)
 
     def suspend(self, now: float, link: NeighbourLink) -> list[Effect]:
         """A life of the link is over."""
@@ -76,7 +62,7 @@ class RestingLinks:
 
     def wake(self, neighbour: NodeId) -> tuple[NeighbourLink | None, list[Effect]]:
         """The neighbour is back: the link as it was, if it rests."""
-        self.fading.pop(neighbour, None)
+        self.departures.fading.pop(neighbour, None)
         link = self.links.pop(neighbour, None)
         return link, [] if link is None else [CancelTimer((TIMER, neighbour))]
 
@@ -90,29 +76,13 @@ class RestingLinks:
         """It has not come back."""
         link = self.links.pop(neighbour)
         if link.kept is not None:
-            self.fading_reductions.append(link.kept)
-        self.fading[neighbour] = None
-        return self.arm(now)
-
-    def fade(self, now: float, effects: list[Effect]) -> None:
-        """One turn."""
-        entries = self.state.params.turn_entries
-        if self.fading_reductions:
-            if self.fading_reductions[-1].fade(entries):
-                self.fading_reductions.pop()
-            return
-        neighbour = next(iter(self.fading))
-        texts = list(islice(self.tables.texts[neighbour], entries))
-        self.subscriptions.withdraw_some(now, neighbour, texts, effects)
-        for advertisement in list(islice(self.tables.offers_of[neighbour], entries - len(texts))):
-            self.tables.remove_offer(neighbour, advertisement)
-        if not self.tables.texts[neighbour] and not self.tables.offers_of[neighbour]:
-            del self.fading[neighbour]
-            self.tables.remove_neighbour(neighbour)
+            self.departures.reductions.append(link.kept)
+        self.departures.fading[neighbour] = None
+        return self.departures.arm(now)
 
     def check(self) -> None:
         assert len(self.links) <= self.state.params.resting_max
         assert not self.links.keys() & self.state.links.keys()
-        assert self.links.keys() | self.fading.keys() <= self.tables.absent.keys()
+        assert self.links.keys() <= self.tables.absent.keys()
         for link in self.links.values():
             link.check()

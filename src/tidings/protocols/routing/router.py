@@ -60,6 +60,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
+from tidings.protocols.routing.departures import Departures
 from tidings.protocols.routing.heavy import TIMER as HEAVY_TIMER
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
@@ -164,10 +165,11 @@ class Router:
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier, self.census = self.state.carrier, self.state.census
         self.subscriptions = RoutingSubscriptions(self.state)
+        self.departures = Departures(self.state, self.subscriptions)
         self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
-        self.resting = RestingLinks(self.state, self.subscriptions, self.advertisements)
-        self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.resting, self.repair.told)
+        self.resting = RestingLinks(self.state, self.departures, self.advertisements)
+        self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.departures, self.repair.told)
         carriage = self.carrier.carriage
         self.from_anybody: dict[type, OnMessageFromAnybody] = {
             **dict.fromkeys(self.repair.messages, self.repair.receive),
@@ -356,6 +358,8 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
         flow = self.state.make_flow(up.neighbour)
+        if not self.repair.rests:
+            self.departures.settle(now, up.neighbour, effects)
         link, woken = self.resting.wake(up.neighbour)
         effects += woken
         if link is None:
@@ -377,7 +381,8 @@ class Router:
         if self.repair.rests:
             return self.resting.rest(now, link)
         effects = self.lose(now, link, down.reconfiguration)
-        self.tables.remove_neighbour(down.neighbour)
+        if down.neighbour not in self.tables.absent:
+            self.tables.remove_neighbour(down.neighbour)
         return effects
 
     def lose(self, now: float, link: NeighbourLink, reconfiguration: ReconfigurationId) -> list[Effect]:
@@ -452,4 +457,5 @@ class Router:
         self.repair.check()
         self.walks.check()
         self.resting.check()
+        self.departures.check()
         assert self.tables.texts.keys() == {None, *self.links, *self.tables.absent, *self.tables.ghosts}

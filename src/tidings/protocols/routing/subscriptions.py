@@ -14,6 +14,7 @@ for a moment, an announcement stops where its name is known already.
 """
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from tidings.machine.effects import Drop, Effect
 from tidings.model.filter import Filter
@@ -30,6 +31,9 @@ from tidings.protocols.routing.state import BAD_FILTER, OVERTAKEN, TABLE_FULL, S
 from tidings.protocols.routing.tables import Ghost, LiveHop, Offered, Way
 from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer, Unwant, Want
 
+if TYPE_CHECKING:
+    from tidings.protocols.routing.departures import Departures
+
 Walk = Callable[[float, NeighbourLink, list[Effect]], None]
 
 
@@ -41,6 +45,8 @@ class RoutingSubscriptions:
         """Other filters than before may concern this neighbour (`walks.py`)."""
         self.walk_on: Walk = lambda now, link, effects: None
         """Nothing keeps the walks for this neighbour from going on any more (`walks.py`)."""
+        self.departures: Departures
+        """Large tables of lost neighbours are forgotten in turns."""
         self.came: Callable[[float, str], None] | None = None
         """A neighbour wants a filter that it did not want before; for the repair."""
 
@@ -125,7 +131,7 @@ class RoutingSubscriptions:
 
     def withdraw(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
         """The neighbour wants nothing any more."""
-        self.withdraw_some(now, neighbour, list(self.tables.texts[neighbour]), effects)
+        self.departures.withdraw(now, neighbour, effects)
 
     def withdraw_some(self, now: float, neighbour: NodeId, texts: list[str], effects: list[Effect]) -> None:
         """It does not want these any more."""
@@ -137,14 +143,14 @@ class RoutingSubscriptions:
 
     def defer(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         """The neighbour is lost, and whoever was told of its wishes is not told of that before `release`."""
-        self.tables.add_ghost(ghost)
+        self.departures.haunt(now, ghost, effects)
         while len(self.tables.ghosts) > self.state.params.ghosts_max:
-            self.release(now, next(iter(self.tables.ghosts)), effects)
+            self.departures.release_at_once(now, next(iter(self.tables.ghosts)), effects)
 
     def release(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         """Whatever the lost neighbour wanted and nobody else does is taken back now; nothing where that was done."""
         if ghost in self.tables.ghosts:
-            self.reconcile(now, self.tables.remove_ghost(ghost), effects)
+            self.departures.release(now, ghost, effects)
 
     def await_filter(
         self, now: float, source: LiveHop, text: str, filter: Filter, request: PendingRequest, effects: list[Effect]

@@ -16,6 +16,7 @@ dictionaries of filters. Two indexes answer which links, and which local subscri
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from tidings.matching import Index, IndexParams
@@ -84,6 +85,8 @@ class Tables:
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
         self.ghosts: dict[Ghost, None] = {}
         """Those that are lost, oldest first."""
+        self.parting: dict[NodeId, Ghost] = {}
+        """Absent neighbours whose wishes are becoming a ghost's (`departures.py`)."""
         self.local: dict[SubscriptionKey, str] = {}
         self.local_counts: dict[str, int] = {}
         self.sure: dict[SubscriptionKey, None] = {}
@@ -128,15 +131,58 @@ class Tables:
                     self.ghost_index.add((ghost, text), self.filters[text], ghost.lost)
             self.remove_wanted(ghost.lost, text)
 
-    def remove_ghost(self, ghost: Ghost) -> list[str]:
-        """What it wanted."""
-        del self.ghosts[ghost]
-        texts = list(self.texts[ghost])
+    def begin_parting(self, ghost: Ghost) -> None:
+        """The same, a piece at a time: `part`. Until then what it wants is as a ghost's."""
+        self.ghosts[ghost] = None
+        self.texts.setdefault(ghost, {})
+        self.absent[ghost.lost] = None
+        self.parting[ghost.lost] = ghost
+
+    def part(self, neighbour: NodeId, count: int | None) -> bool:
+        """So many become the ghost's, or all; whether those were the last."""
+        ghost = self.parting[neighbour]
+        texts, own = self.texts[ghost], self.texts[neighbour]
+        for text in list(islice(own, count)):
+            if text not in texts:
+                self.enter(ghost, text, self.filters[text])
+            self.remove_wanted(neighbour, text)
+        if own:
+            return False
+        del self.parting[neighbour]
+        return True
+
+    def haunted(self, ghost: Ghost) -> Iterator[str]:
+        """What the lost neighbour wanted, whether the ghost has it already or not."""
+        yield from self.texts.get(ghost, ())
+        if self.parting.get(ghost.lost) == ghost:
+            yield from (text for text in self.texts[ghost.lost] if text not in self.texts[ghost])
+
+    def count_haunted(self, ghost: Ghost) -> int:
+        """At most."""
+        parting = self.texts[ghost.lost] if self.parting.get(ghost.lost) == ghost else ()
+        return len(self.texts[ghost]) + len(parting)
+
+    def is_live(self, hop: Hop) -> bool:
+        """Whether it is a client or a neighbour that is there."""
+        return not isinstance(hop, Ghost) and hop not in self.absent
+
+    def is_haunted(self, ghost: Ghost, text: str) -> bool:
+        hops = self.hops[text]
+        return ghost in hops or (self.parting.get(ghost.lost) == ghost and ghost.lost in hops)
+
+    def thin_ghost(self, ghost: Ghost, count: int) -> list[str]:
+        """So many are not the ghost's any more."""
+        texts = list(islice(self.texts[ghost], count))
         for text in texts:
             self.leave(ghost, text)
             if self.ghost_index is not None:
                 self.ghost_index.discard((ghost, text))
-        del self.texts[ghost]
+        return texts
+
+    def remove_ghost(self, ghost: Ghost) -> list[str]:
+        """What it wanted."""
+        texts = self.thin_ghost(ghost, len(self.texts[ghost]))
+        del self.ghosts[ghost], self.texts[ghost]
         return texts
 
     def add_local(self, key: SubscriptionKey, text: str, filter: Filter) -> None:

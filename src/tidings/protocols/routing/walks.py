@@ -23,9 +23,9 @@ from tidings.machine.effects import Effect, SetTimer
 from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
 from tidings.model.work import WORK
 from tidings.protocols.routing.buckets import TableBuckets, TableComparison
+from tidings.protocols.routing.departures import Departures
 from tidings.protocols.routing.links import NeighbourLink, TableWalk
 from tidings.protocols.routing.messages import PartTold, TablesTold
-from tidings.protocols.routing.rests import RestingLinks
 from tidings.protocols.routing.state import State
 from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
 
@@ -49,14 +49,14 @@ class Walker:
         state: State,
         subscriptions: RoutingSubscriptions,
         advertisements: RoutingAdvertisements,
-        resting: RestingLinks,
+        departures: Departures,
         told: Told,
     ) -> None:
         self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements
-        self.resting, self.told = resting, told
+        self.departures, self.told = departures, told
         self.tables, self.links, self.ledger = state.tables, state.links, state.ledger
         self.is_timed = False
-        subscriptions.look_again, subscriptions.walk_on, resting.arm = self.look_again, self.go, self.arm
+        subscriptions.look_again, subscriptions.walk_on, departures.arm = self.look_again, self.go, self.arm
 
     def open(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
         """The neighbour is to be told everything."""
@@ -103,8 +103,8 @@ class Walker:
                 self.go(now, link, effects)
                 break
         else:
-            if self.resting.is_fading:
-                self.resting.fade(now, effects)
+            if self.departures.is_under_way:
+                self.departures.go_on(now, effects)
         return effects + self.arm(now)
 
     def can_go(self, link: NeighbourLink) -> bool:
@@ -118,7 +118,7 @@ class Walker:
         return bool(link.news) and link.holds_back is None and link.news[0][0] <= link.filters_walk.passed
 
     def arm(self, now: float) -> list[Effect]:
-        if self.is_timed or not (self.resting.is_fading or any(map(self.can_go, self.links.values()))):
+        if self.is_timed or not (self.departures.is_under_way or any(map(self.can_go, self.links.values()))):
             return []
         self.is_timed = True
         return [SetTimer(TIMER, now + self.state.params.turn_after)]

@@ -143,7 +143,7 @@ class InformedRepair(WithholdingRepair):
 
 def wanted_alone(tables: Tables, ghost: Ghost) -> list[str]:
     """P: what we have from the lost neighbour, and nobody else, but for others that are lost."""
-    return [text for text in tables.texts.get(ghost, ()) if all(isinstance(hop, Ghost) for hop in tables.hops[text])]
+    return [text for text in tables.haunted(ghost) if not any(map(tables.is_live, tables.hops[text]))]
 
 
 def wanted_without(tables: Tables, ghost: Ghost) -> list[str]:
@@ -151,7 +151,7 @@ def wanted_without(tables: Tables, ghost: Ghost) -> list[str]:
     return [
         text
         for text, hops in tables.hops.items()
-        if ghost not in hops and not all(isinstance(hop, Ghost) for hop in hops)
+        if not tables.is_haunted(ghost, text) and any(map(tables.is_live, hops))
     ]
 
 

@@ -95,7 +95,7 @@ class PathRepair(WithholdingRepair):
         if not path or path[0] != self.node_id or self.node_id > replaced.lost or replaced.near not in path:
             return []
         ghost = Ghost(replaced.lost, replaced.reconfiguration)
-        texts = tuple(self.subscriptions.tables.texts.get(ghost, ()))
+        texts = tuple(self.subscriptions.tables.haunted(ghost))
         edit = PathEdit(replaced.reconfiguration, path, path.index(replaced.near), texts, texts)
         if len(texts) > PATH_FILTERS_MAX or sum(len(text.encode()) for text in texts) > PATH_FILTERS_BYTES_MAX:
             return [Drop(replace(edit, added=(), removed=()), TOO_LARGE)]
@@ -105,7 +105,7 @@ class PathRepair(WithholdingRepair):
         filters = {text: self.subscriptions.tables.filters[text] for text in texts}
         effects: list[Effect] = [CancelTimer(("unsubscribe", ghost))]
         if ghost in self.subscriptions.tables.ghosts:
-            self.subscriptions.tables.remove_ghost(ghost)
+            self.subscriptions.departures.forget(ghost)
         self.pass_on(now, edit, 0, filters, effects)
         self.subscriptions.state.tables_changed()
         self.subscriptions.reconcile(now, texts, effects)

@@ -23,6 +23,7 @@ Source: dynamic-topologies.md 3.4 (its source's 6.1.1).
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
@@ -32,6 +33,9 @@ from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost, Tables
 
 TIMER = "unsubscribe"
+
+LOOKED_AT_MAX = 1000
+"""Of what a lost neighbour wanted, to find some that nobody else does."""
 
 
 class TimedRepair(Strawman):
@@ -85,4 +89,5 @@ class TimedRepair(Strawman):
 
 def wanted_by_no_neighbour(tables: Tables, ghost: Ghost) -> Iterator[str]:
     """What came from the lost neighbour, and from nobody else who is there."""
-    return (text for text in tables.texts[ghost] if not any(isinstance(hop, str) for hop in tables.hops[text]))
+    some = islice(tables.haunted(ghost), LOOKED_AT_MAX)
+    return (text for text in some if not any(isinstance(hop, str) and tables.is_live(hop) for hop in tables.hops[text]))
