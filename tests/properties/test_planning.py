@@ -10,6 +10,7 @@ from tests.worlds.planned import random_tree, with_changes
 from tidings.planning.action_sets import actions_in
 from tidings.planning.best_first import search
 from tidings.planning.checker import problem_in
+from tidings.planning.compact import CompactProgram, LinkWindows, changes_of
 from tidings.planning.deadline import plan_by, size
 from tidings.planning.descent import Descent
 from tidings.planning.literal import LiteralProgram
@@ -18,7 +19,9 @@ from tidings.planning.plan import Limits, TopologyPlan
 from tidings.planning.planner import PlanOrder, make_plan
 from tidings.planning.program import SolverOutcome, solve
 from tidings.planning.quick import quick_plan
+from tidings.planning.reduction import solve_reduced
 from tidings.planning.tree import Link, OverlayTree, is_tree, link, neighbours_of, tree_of
+from tidings.workloads.topology_changes import TopologyChange
 
 
 def drawn(seed: int, count: int, brokers_min: int, brokers_max: int) -> Iterator[tuple[OverlayTree, OverlayTree]]:
@@ -285,3 +288,20 @@ def test_before_the_deadline_the_better_of_two_plans_is_taken_and_after_it_the_q
         taken = plan_by(initial, goal, Random(1))
         assert size(taken) == min(size(best), size(quick))
         assert plan_by(initial, goal, Random(1), seconds_left=lambda: 0.0).proof.method == "downhill"
+
+
+def test_a_program_reduced_by_its_relaxation_has_the_same_outcome_and_cost(examples: int) -> None:
+    impossible = 0
+    for seed in range(1, 2 + examples // 10):
+        trees = TopologyChange(brokers=10 + seed, is_balanced=seed % 2 == 0, change=0.3, seed=seed)
+        initial, goal = trees.today(), trees.goal()
+        steps = len(make_plan(initial, goal).plan.steps)
+        windows = LinkWindows(initial, goal, changes_of(initial, goal, actions_in("E", initial, goal)))
+        for count in (steps - 1, steps, steps + 1):
+            program = CompactProgram(windows, count)
+            if program.is_possible:
+                whole = solve(program.program)
+                smaller = solve_reduced(program.program, is_whole=True, variables_min=0)
+                assert (smaller.outcome, smaller.cost) == (whole.outcome, whole.cost)
+                impossible += whole.outcome is SolverOutcome.IMPOSSIBLE
+    assert impossible

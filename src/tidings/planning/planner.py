@@ -31,7 +31,8 @@ from tidings.planning.compact import CompactProgram, LinkChange, LinkWindows, ch
 from tidings.planning.ends import Widened, in_turn, widen
 from tidings.planning.operations import OPERATIONS, SHIFT, Action, Operation
 from tidings.planning.plan import Limits, PlannedChange, PlanProof, PlanStep, TopologyPlan
-from tidings.planning.program import Solution, SolverOutcome, solve, whole_bound
+from tidings.planning.program import Solution, SolverOutcome, whole_bound
+from tidings.planning.reduction import solve_reduced
 from tidings.planning.tree import Link, OverlayTree, named
 
 STEPS_SPARE = 2
@@ -196,7 +197,12 @@ class PlanSearch:
             return program, Solution(SolverOutcome.IMPOSSIBLE)
         if left <= 0:
             raise self.late(steps)
-        solution = solve(program.program, seconds_max=left, gap_max=self.order.gap_max)
+        solution = solve_reduced(
+            program.program,
+            is_whole=self.is_whole,
+            gap_max=self.order.gap_max,
+            seconds_left=self.seconds_left,
+        )
         if solution.outcome is SolverOutcome.UNFINISHED and not solution.values:
             raise self.late(steps)
         return program, solution

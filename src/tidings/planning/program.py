@@ -14,7 +14,9 @@ asks for a better one.
 
 from collections.abc import Sequence
 from enum import Enum
+from importlib.util import find_spec
 from math import ceil, inf
+from typing import Any
 
 import msgspec
 
@@ -85,34 +87,52 @@ class Solution(msgspec.Struct, frozen=True):
     """No solution costs less."""
 
 
-def solve(program: Program, *, seconds_max: float = inf, gap_max: float = 0.0, is_relaxed: bool = False) -> Solution:
-    """`gap_max`: a solution that costs at most this share more than the least possible is good enough."""
-    try:
-        import numpy
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import csr_array
-    except ModuleNotFoundError:
-        raise UsageError("planning needs scipy, which is not installed: pip install 'tidings[plan]'") from None
-
+def require_solver(program: Program) -> None:
+    if find_spec("scipy") is None:
+        raise UsageError("planning needs scipy, which is not installed: pip install 'tidings[plan]'")
     if program.variables > VARIABLES_MAX:
         raise UsageError(
             f"an integer program with {program.variables} variables: at most {VARIABLES_MAX} are solved; "
             "choose the action set E, or plan region by region"
         )
+
+
+def matrix_of(program: Program) -> Any:
+    from scipy.sparse import csr_array
+
     rows = program.rows
-    matrix = csr_array((rows.factors, (rows.places, rows.variables)), shape=(len(rows), program.variables), dtype=float)
+    shape = (len(rows), program.variables)
+    return csr_array((rows.factors, (rows.places, rows.variables)), shape=shape, dtype=float)
+
+
+def solve(
+    program: Program,
+    *,
+    seconds_max: float = inf,
+    gap_max: float = 0.0,
+    open_variables: Sequence[bool] | None = None,
+) -> Solution:
+    """`gap_max`: a solution that costs at most this share more than the least possible is good enough.
+    `open_variables`: all others are 0."""
+    require_solver(program)
+    import numpy
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    rows = program.rows
+    matrix = matrix_of(program)
+    most = 1 if open_variables is None else numpy.array(open_variables, dtype=float)
     options: dict[str, float | bool] = {"mip_rel_gap": gap_max}
     if seconds_max < inf:
         options["time_limit"] = max(0.0, seconds_max)
     found = milp(
         numpy.array(program.costs),
         constraints=LinearConstraint(matrix, rows.lows, rows.highs) if len(rows) else None,
-        bounds=Bounds(0, 1),
-        integrality=numpy.zeros(program.variables) if is_relaxed else numpy.ones(program.variables),
+        bounds=Bounds(0, most),
+        integrality=numpy.ones(program.variables),
         options=options,
     )
     solution = solution_of(found)
-    if is_relaxed or not solution.values:
+    if not solution.values:
         return solution
     # The solver's variables are whole up to a tolerance; their cost is that of the whole numbers.
     cost = sum(each for each, value in zip(program.costs, solution.values, strict=True) if value > 0.5)
