@@ -28,7 +28,7 @@ from tidings.protocols.overlay.lstree.messages import (
 )
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
 from tidings.protocols.overlay.lstree.params import INSTANCES, LsTreeParams
-from tidings.protocols.routing.params import RepairName, RoutingParams
+from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription
 from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Drawn, Pareto
@@ -272,11 +272,17 @@ class Liar:
         pass
 
 
-@pytest.mark.parametrize("repair", ["strawman", "resuming", "timed", "notified", "informed"])
-def test_routing_is_right_again_after_the_tree_has_mended_itself(repair: RepairName) -> None:
+REPAIRED = [
+    *(RoutingParams(engine="plain", repair=name) for name in ("strawman", "resuming", "timed", "notified", "informed")),
+    RoutingParams(engine="plain", repair="informed", activation="siblings"),
+]
+
+
+@pytest.mark.parametrize("routing", REPAIRED, ids=lambda each: f"{each.repair}, {each.activation}")
+def test_routing_is_right_again_after_the_tree_has_mended_itself(routing: RoutingParams) -> None:
     """Routing hears of the tree by signals alone, whichever way it repairs its tables."""
     for seed in (1, 2):
-        world = TreeWorld(seed, 24, is_watched=False, routing=RoutingParams(engine="plain", repair=repair))
+        world = TreeWorld(seed, 24, is_watched=False, routing=routing)
         simulator, draw = world.simulator, random_stream(seed, "events")
         world.run(10.0)
         wants = {name: draw.below(4) for name in world.names}
@@ -295,7 +301,7 @@ def test_routing_is_right_again_after_the_tree_has_mended_itself(repair: RepairN
         world.run(10.0)
         for name in world.names:
             came = [each for each in simulator.delivered(name) if isinstance(each.item, Arrived)]
-            assert len(came) == sum(number == wants[name] for _, number in published), (repair, seed, name)
+            assert len(came) == sum(number == wants[name] for _, number in published), (routing, seed, name)
 
 
 def test_many_that_know_one_contact_are_a_tree_of_small_degree_within_five_seconds() -> None:

@@ -131,6 +131,8 @@ def test_one_end_that_tells_for_both_does_as_well_as_two(seed: int) -> None:
     two, one = (Replaced(seed, repair="informed", activation=form) for form in ("symmetric", "asymmetric"))
     assert two.after == one.after == two.tree.right_tables()
     assert two.told() == one.told()
+    # Of a link that is replaced alone there are no siblings.
+    assert Replaced(seed, repair="informed", activation="siblings").after == two.after
 
 
 @pytest.mark.spec("D-36")

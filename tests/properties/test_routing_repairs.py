@@ -274,7 +274,7 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
     for seed in range(max(3, examples // 100)):
         rng = Random(f"{name} {strategy} {reduction} {seed}")
         flush: FlushName = "path" if name == "path" and seed % 2 else "flood"
-        activation: ActivationName = "symmetric" if seed % 2 else "asymmetric"
+        activation: ActivationName = ("asymmetric", "symmetric", "siblings")[seed % 3]
         size, turn = rng.randint(2, 8), rng.choice([1, 3, 64])
         model = ScriptedModel(
             *(rng, name, size, strategy, reduction), flush=flush, activation=activation, turn_entries=turn

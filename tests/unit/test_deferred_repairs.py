@@ -210,6 +210,17 @@ def test_an_end_of_both_links_holds_back_itself_and_tells_its_new_neighbour_what
     assert "x = 1" not in told_to(effects, "new") and set(others) <= told_to(effects, "new")
 
 
+def test_an_end_of_both_links_keeps_nobody_waiting_where_siblings_count() -> None:
+    """n has failed; a sibling has gone below us, and wants what we had from n alone: the new one hears it at once."""
+    router = informed("siblings")
+    router.handle(1.0, LOST)
+    router.handle(1.1, NeighbourReplaced("r1", "n", "me", "new"))
+    came(router, "new", "r1")
+    late = router.handle(2.2, Received("k", SubscriptionAdded(8, "x = 1")))
+    assert told_to(late, "new") == {"x = 1"}
+    router.check()
+
+
 # RP.
 
 

@@ -12,7 +12,7 @@ from tidings.model.identity import NodeId
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
 RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path"]
-ActivationName = Literal["symmetric", "asymmetric"]
+ActivationName = Literal["symmetric", "asymmetric", "siblings"]
 FlushName = Literal["flood", "path", "none"]
 CarriageName = Literal["plain", "aired"]
 PopularityName = Literal["off", "batching", "direct", "gossip"]
@@ -57,7 +57,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     activation: ActivationName = "asymmetric"
     """Repair "informed": whether both ends of a lost link tell the ends of the new one what to hold back, or one end
-    does for both."""
+    does for both; "siblings" is the latter, better paired where several lose the same neighbour at once."""
 
     flush: FlushName = "flood"
     """How the news that a new link has made up for the old one travels (repairs "notified", "informed", "path"): to

@@ -19,6 +19,13 @@ end computes both, and what it sends passes over the new link to the other end: 
 alone, is what we have and it never asked us for. Overlays in which one end of the old link is dead, or the one that
 repairs, need the second. Where both ends hear of the new link, the asymmetric form does everything twice, to no harm.
 
+*Siblings*: the asymmetric form, better paired where a broker failed that had several others below it, which the source
+names as open work (3.6.3, figure 14.2(b)). One of them, c2, goes below another, c1, and c1 somewhere above. What c2
+wants c1 had from the lost broker alone, and so it holds it back from its new neighbour, though it is real now: it is
+taken back above when the old routes go, and told anew after T_s. So whoever lost the link itself holds nothing back. It
+has no reason to: what it had from the lost neighbour alone is a ghost's, which is told to nobody, and whoever comes to
+want it now is real. (That c1 passes on what c2 said that its side alone wants saves nothing more: c2 comes too late.)
+
 What a stranger can do with `Activate`: delay filters on a link whose reconfiguration he can name by T_s. The link must
 be up under that name, and nobody becomes a neighbour by it [R]. An end of a new link that hears nothing begins after
 T_s, and tells everything. A filter that the other end alone wants is never told to it [R], and whatever is held back
@@ -82,11 +89,7 @@ class InformedRepair(WithholdingRepair):
         return [self.begin_wait(now, link)]
 
     def replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
-        ghost = Ghost(replaced.lost, replaced.reconfiguration)
-        tables = self.subscriptions.tables
-        is_single = self.params.activation == "asymmetric"
-        onward = digests_of(wanted_without(tables, ghost)) if is_single else None
-        activation = Activation(digests_of(wanted_alone(tables, ghost)), onward)
+        activation = self.activation_of(replaced)
         if replaced.near != self.node_id:
             first, *others = replaced.way[1:] or (replaced.near,)
             return [Send(first, Activate(replaced.reconfiguration, replaced.far, *activation, tuple(others)))]
@@ -97,6 +100,18 @@ class InformedRepair(WithholdingRepair):
         if len(self.expected) > self.params.ghosts_max:
             del self.expected[next(iter(self.expected))]
         return []
+
+    def activation_of(self, replaced: NeighbourReplaced) -> Activation:
+        ghost, tables = Ghost(replaced.lost, replaced.reconfiguration), self.subscriptions.tables
+        held_back = digests_of(wanted_alone(tables, ghost))
+        if self.params.activation == "symmetric":
+            return Activation(held_back, None)
+        onward = digests_of(wanted_without(tables, ghost))
+        if self.params.activation == "siblings" and replaced.near == self.node_id:
+            # What we have from the lost neighbour alone is a ghost's, and not told in any case. Whoever else comes to
+            # want it is real, and must not wait.
+            held_back = b""
+        return Activation(held_back, onward)
 
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         if not isinstance(message, Activate):

@@ -16,7 +16,7 @@ and deviation, both moving, and
     mean + 4 deviations
 
 In any case it ends after `unsubscribe_after` seconds. T_s is not learned: filters must be held back for as long as the
-other end may wait (eq. 6.1), and a longer T_s costs no message.
+other end may wait (eq. 6.1). A longer T_s costs messages only where changes overlap (concepts/dynamic-topologies.md).
 
 Bounds: `WATCHED_LOSSES_MAX` lost neighbours, `WATCHED_FILTERS_MAX` filters of each.
 """
