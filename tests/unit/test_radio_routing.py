@@ -22,8 +22,8 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.witree.messages import RouteReply
+from tidings.protocols.routing.around import PASSED_ALREADY
 from tidings.protocols.routing.carriage.aired import AiredPublications
-from tidings.protocols.routing.carrier import PASSED_ALREADY
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TableChanges, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.radio_flood import (

@@ -17,6 +17,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing import passage
+from tidings.protocols.routing.around import as_around
 from tidings.protocols.routing.carriage.carriage import Parcel
 from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carrier import (
@@ -91,9 +92,9 @@ def test_what_was_rescued_is_carried_on_as_if_its_neighbour_had_brought_it() -> 
     b.handle(0.0, NeighbourDown("p", 1))
     late = batch({"x": 6}, {"x": 7}, first=2)
     assert b.handle(0.0, Rescued(late, stand_in_for="p")) == [
-        Send("q", late),
-        Send("r", late),
-        Matched(batch({"x": 6}, first=2), ((("c", 1),),)),
+        Send("q", as_around(late)),
+        Send("r", as_around(late)),
+        Matched(as_around(batch({"x": 6}, first=2)), ((("c", 1),),)),
     ]
     assert b.handle(0.0, Rescued(late, stand_in_for="p")) == [Drop(late, PASSED_ALREADY)]
     b.check()

@@ -14,7 +14,8 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carrier import OTHER_PUBLISHER, OTHER_WAY, UNADVERTISED
+from tidings.protocols.routing.around import OTHER_PUBLISHER
+from tidings.protocols.routing.carrier import OTHER_WAY, UNADVERTISED
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     NotReached,

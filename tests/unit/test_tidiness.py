@@ -37,10 +37,10 @@ ENDINGS = ("", "s", "es", "d", "ing")
 LINES_MAX = 450
 SMALL_LINES, SMALL_FILES_MAX = 40, 60
 
-UNTOLD = {"Stranded"}
+UNTOLD = {"Stranded", "Placed"}
 UNHEARD = {"Rescued", "PeerSuspected", "PeerRecovered"}
-"""Signals that a router tells and hears only where a window for what is rescued is set, or of the teaching protocols,
-which run alone."""
+"""Signals that a router tells and hears only where a window for what is rescued is set, and an overlay only where
+somebody asks for places; or of the teaching protocols, which run alone."""
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:

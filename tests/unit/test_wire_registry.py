@@ -15,6 +15,8 @@ from tidings.model.event import Event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.gossip import lpbcast
+from tidings.protocols.gossip.failover import messages as failover
+from tidings.protocols.gossip.failover import neighbourhood, random_views
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
@@ -34,7 +36,7 @@ from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.pages import page_of
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.wire import REGISTRY, decode, encode
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
 
@@ -46,6 +48,7 @@ CODES = {
     0x0004: "Unreadable",
     0x0101: "Publications",
     0x0102: "GatheredPublications",
+    0x0103: "PublicationsAround",
     0x0201: "Attached",
     0x0202: "Rejected",
     0x0203: "Challenge",
@@ -175,6 +178,19 @@ CODES = {
     0x066C: "LinkMended",
     0x066D: "OtherGroup",
     0x0700: "Posted",
+    0x0800: "SiblingHeartbeat",
+    0x0801: "SiblingAnswer",
+    0x0802: "SiblingView",
+    0x0803: "LevelReport",
+    0x0804: "ViewRequest",
+    0x0805: "ViewAnswer",
+    0x0806: "GossipPublications",
+    0x0807: "GossipOffered",
+    0x0808: "GossipAsked",
+    0x0810: "ViewsShuffled",
+    0x0811: "RandomGossip",
+    0x0818: "Nearby",
+    0x0819: "DirectPublications",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -188,6 +204,7 @@ REFERENCE = delivery.Reference("c", 1, 2, "a = 1", WANTED, None, False, "g", "an
 ONE_STORED = page_of((2.5,), (7,), (b"\x80",), (b"x",))
 ONE_STORED_BYTES = "96c4080000000000000440c4080700000000000000c40401000000c40401000000c40180c40178"
 
+LEVEL = failover.LevelView(("c",), (failover.LevelMember(Contact("a", "a:1"), 6),), (("c", 1),))
 ON_AIR = Publications("p", "p/1@a", 2.0, 0, (7,), (b"\x80",), (b"x",))
 COLOUR, CONTACT = Colour(2, "a"), Contact("a", "h:1")
 
@@ -383,6 +400,43 @@ EXAMPLES: list[tuple[Message, str]] = [
     (witree.RootChecked("c", 5, ("d",), True), "066b94a1630591a164c3"),
     (witree.LinkMended("a/1", ("a",), ("a", "c"), "d"), "066c94a3612f3191a16192a161a163a164"),
     (witree.OtherGroup("a"), "066d91a161"),
+    (
+        PublicationsAround("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",)),
+        "010397a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
+    ),
+    (failover.SiblingHeartbeat(3), "08009103"),
+    (failover.SiblingAnswer(3, 2), "0801920302"),
+    (
+        failover.SiblingView(
+            3, 2, (("p/1@a", 5),), (failover.SiblingMember(CONTACT, 2, (("p/1@a", 4),)),), (("c", 1),), (("d", 2),)
+        ),
+        "08029603029192a5702f31406105919392a161a3683a31029192a5702f314061049192a163019192a16402",
+    ),
+    (
+        failover.LevelReport(3, 4, (LEVEL,), ((CONTACT,),)),
+        "0803940304919391a163919292a161a3613a31069192a16301919192a161a3683a31",
+    ),
+    (failover.ViewRequest(3), "08049103"),
+    (failover.ViewAnswer(2, (failover.LevelMember(CONTACT, 6),)), "08059202919292a161a3683a3106"),
+    (
+        failover.GossipPublications(ON_AIR, "c", True, 1, (("d",),)),
+        "08069597a170a5702f314061cb400000000000000000910791c4018091c40178a163c3019191a164",
+    ),
+    (failover.GossipOffered("p/1@a", (7,), "c"), "080793a5702f3140619107a163"),
+    (failover.GossipAsked("p/1@a", (7,), "c"), "080893a5702f3140619107a163"),
+    (random_views.ViewsShuffled((CONTACT,), True), "0810929192a161a3683a31c3"),
+    (
+        random_views.RandomGossip(ON_AIR, "c", 2),
+        "08119397a170a5702f314061cb400000000000000000910791c4018091c40178a16302",
+    ),
+    (
+        neighbourhood.Nearby((neighbourhood.NearbyBroker(CONTACT, "b", 2, ("a = 1",)),)),
+        "081891919492a161a3683a31a1620291a561203d2031",
+    ),
+    (
+        neighbourhood.DirectPublications(ON_AIR, "c"),
+        "08199297a170a5702f314061cb400000000000000000910791c4018091c40178a163",
+    ),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),

@@ -243,6 +243,40 @@ INQUIRIES_MAX = 64
 INQUIRERS_MAX = 16
 """Of those who ask about the same one."""
 
+# Gossip around failed brokers.
+
+VECTOR_ENTRIES_MAX = 256
+"""Advertisements of which a broker tells how many subscriptions it counts."""
+
+VIEW_MEMBERS_MAX = 32
+"""Brokers in a view that a message carries."""
+
+FAILURES_TOLD_MAX = 512
+"""Brokers that a message says to have failed, or to be back."""
+
+VIEW_LEVELS_MAX = 16
+"""Levels of the tree of which a message tells."""
+
+LEVEL_NAMES_MAX = 256
+"""Brokers of one level in a branch of the tree, as far as they are named; of more, some."""
+
+CYCLE_AHEAD_MAX = 10_000
+"""By how many cycles another broker can be ahead of us. Whoever claims more is not believed, so that nobody can use up
+the numbers there are."""
+
+GOSSIP_HOPS_MAX = 8
+"""Brokers that a publication can pass one after the other off the tree."""
+
+TREE_DEPTH_MAX = 2**31
+"""Links between a broker and the root of its tree, as it says."""
+
+NEARBY_HOPS_MAX = VIEW_LEVELS_MAX + 1
+
+NEARBY_MAX = 4096
+"""Brokers around another one of which a message tells, and filters of each."""
+
+NEARBY_FILTERS_MAX = 1024
+
 # A tree over radio.
 
 RADIO_DISTANCE_MAX = 255

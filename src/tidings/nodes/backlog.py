@@ -72,7 +72,7 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.packets import changes_of, size_of_told
 from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
 from tidings.pubsub.gathered import GatheredPublications
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, PublicationsAround
 
 BURST_BYTES = 4 * 1024
 """Changes that are carried out at once, by their size in the window of their link (`protocols/routing/packets.py`)."""
@@ -97,7 +97,7 @@ CHANGES = frozenset(
 BARRIERS = frozenset((TablesBegun, HistoryBegun))
 """Nothing passes these."""
 
-NAMED = frozenset((Publications, GatheredPublications, PublicationsSkipped, History))
+NAMED = frozenset((Publications, GatheredPublications, PublicationsAround, PublicationsSkipped, History))
 """About one publisher."""
 
 INTERESTS = (Interested, InterestAsked, InterestNamed, GroupOpened, GroupClosed)

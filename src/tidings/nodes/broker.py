@@ -20,11 +20,13 @@ from tidings.model.work import ENDLESS, UNITS_PER_MS, WORK
 from tidings.nodes.backlog import CHANGES, TableBacklog
 from tidings.nodes.backlog import TIMER as BACKLOG_TIMER
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_groups, make_parts
+from tidings.nodes.failovers import AnyFailover, fitted_routing, make_failover, wants_failover
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judge import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
@@ -55,6 +57,8 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     inspection: InspectionParams = InspectionParams()
     groups: LpbcastParams = LpbcastParams()
     """Where routing goes by popularity and gossips."""
+    failover: FailoverParams = FailoverParams()
+    """Where routing asks for it (`RoutingParams.failover`)."""
     presence: PresenceParams | None = None
     """Whether neighbours that fall silent are looked for; else the host says who is gone."""
 
@@ -89,7 +93,10 @@ class BrokerNode(Node):
         self.node_id, self.params = node_id, params
         kind = f"{kind_of(params.overlay)}/{kind_of(params.routing)}"
         self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind)
-        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing, rng)
+        routing, has_failover = params.routing, wants_failover(params.routing)
+        if has_failover:
+            routing = fitted_routing(routing, gives_guarantees=True)
+        self.overlay, self.routing = make_parts(node_id, params.overlay, routing, rng)
         self.edge = Edge(
             node_id,
             params.delivery,
@@ -119,6 +126,9 @@ class BrokerNode(Node):
         self.presence = None if params.presence is None else PresenceWatch(node_id, params.presence)
         if self.presence is not None:
             parts["presence"] = self.presence
+        self.failover: AnyFailover | None = None
+        if has_failover:
+            self.failover = parts["failover"] = make_failover(node_id, params.failover, self.overlay, self.routing, rng)
         super().__init__(parts)
         self.questions_cut_short = 0
 
@@ -164,8 +174,9 @@ class BrokerNode(Node):
             yield from part.gauges()
         if isinstance(self.overlay, LsTree | WiTree):
             yield from self.overlay.gauges()
-        if self.presence is not None:
-            yield from self.presence.gauges()
+        for other in (self.presence, self.failover):
+            if other is not None:
+                yield from other.gauges()
 
     def row(self) -> BrokerRow:
         params, routing = self.params, self.params.routing

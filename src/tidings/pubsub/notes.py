@@ -283,7 +283,8 @@ class FlowChanged(Note, frozen=True):
 
 
 class CycleEnded(Note, frozen=True):
-    """A broker has done its maintenance number `cycle` and sent so many `messages` in it."""
+    """A broker has done its maintenance number `cycle`, in which it turned to so many others (`messages`): a question
+    and the view that follows it count once, as in the source."""
 
     cycle: int
     messages: int

@@ -93,6 +93,11 @@ class Publications(Message, frozen=True):
             raise ValueError(UNEVEN)
 
 
+class PublicationsAround(Publications, frozen=True):
+    """The same, of which some had to go around a failure: they may come on any way and in any order, and again by the
+    way on which they are missing."""
+
+
 def encode_head(attributes: dict[str, Value]) -> bytes:
     """The attributes of an event that was checked."""
     data = encoder.encode(attributes)
@@ -203,12 +208,13 @@ def pick(batch: Publications, places: Sequence[int], receipt: int) -> Publicatio
     else:
         get = itemgetter(*places)
         numbers, heads, payloads = get(batch.numbers), get(batch.heads), get(batch.payloads)
-    return Publications(batch.publisher, batch.advertisement, batch.accepted_at, receipt, numbers, heads, payloads)
+    kind = type(batch)
+    return kind(batch.publisher, batch.advertisement, batch.accepted_at, receipt, numbers, heads, payloads)
 
 
 def cut(batch: Publications, part: slice, receipt: int) -> Publications:
     """Neighbouring ones, under this receipt."""
-    return Publications(
+    return type(batch)(
         batch.publisher,
         batch.advertisement,
         batch.accepted_at,

@@ -3,7 +3,7 @@
 Protocols do not import each other; they meet in a node, and these values are their meeting point. Four layers talk:
 
     access      who is at the other end of a link               PeerUp, PeerDown, ClientUp, ClientDown
-    overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced
+    overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced, Placed
     routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped,
                                                                 Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
@@ -90,6 +90,16 @@ class NeighbourReplaced(Signal, frozen=True):
     """All brokers from this end of the lost link by way of the new one to the other end, where the overlay knows."""
     way: tuple[NodeId, ...] = ()
     """From this broker to `near`, both included, where nothing can be sent but from neighbour to neighbour."""
+
+
+class Placed(Signal, frozen=True):
+    """Our place in the tree, of overlays whose tree has a root, where somebody asks for it (`tell_places`): told when
+    it is known and whenever it changes."""
+
+    above: NodeId | None
+    """The neighbour on the way to the root; None for the root itself, or whoever takes itself for it."""
+    depth: int | None
+    """Links to the root; None where the overlay does not count them."""
 
 
 # To access, from whoever needs a link to a broker that is not configured.
@@ -254,7 +264,8 @@ class Stranded(Signal, frozen=True):
 
 class Rescued(Signal, frozen=True):
     """Publications that came around a failure, off the tree: routing carries them on from here as if `stand_in_for`,
-    the neighbour that should have brought them, had; None where nobody should have. What passed before is dropped."""
+    the neighbour that should have brought them, had; None where nobody should have. What passed before is dropped.
+    Whoever gets them from us hears that they came around a failure, too (`PublicationsAround`)."""
 
     batch: Publications
     stand_in_for: NodeId | None = None

@@ -9,6 +9,8 @@ from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.gossip import lpbcast
+from tidings.protocols.gossip.failover import messages as failover
+from tidings.protocols.gossip.failover import neighbourhood, random_views
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
@@ -25,7 +27,7 @@ from tidings.protocols.teaching import gossip, ping
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.gathered import GatheredPublications
-from tidings.pubsub.publications import Publications, decode_event, encode_event
+from tidings.pubsub.publications import Publications, PublicationsAround, decode_event, encode_event
 from tidings.wire.codec import Registry
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
 
@@ -38,6 +40,7 @@ REGISTRY.add(0x0004, Unreadable)
 
 REGISTRY.add(0x0101, Publications)
 REGISTRY.add(0x0102, GatheredPublications)
+REGISTRY.add(0x0103, PublicationsAround)
 
 REGISTRY.add(0x0201, access.Attached)
 REGISTRY.add(0x0202, access.Rejected)
@@ -175,6 +178,20 @@ REGISTRY.add(0x066C, witree.LinkMended)
 REGISTRY.add(0x066D, witree.OtherGroup)
 
 REGISTRY.add(0x0700, carrier.Posted)
+
+REGISTRY.add(0x0800, failover.SiblingHeartbeat)
+REGISTRY.add(0x0801, failover.SiblingAnswer)
+REGISTRY.add(0x0802, failover.SiblingView)
+REGISTRY.add(0x0803, failover.LevelReport)
+REGISTRY.add(0x0804, failover.ViewRequest)
+REGISTRY.add(0x0805, failover.ViewAnswer)
+REGISTRY.add(0x0806, failover.GossipPublications)
+REGISTRY.add(0x0807, failover.GossipOffered)
+REGISTRY.add(0x0808, failover.GossipAsked)
+REGISTRY.add(0x0810, random_views.ViewsShuffled)
+REGISTRY.add(0x0811, random_views.RandomGossip)
+REGISTRY.add(0x0818, neighbourhood.Nearby)
+REGISTRY.add(0x0819, neighbourhood.DirectPublications)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

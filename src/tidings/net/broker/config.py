@@ -47,6 +47,7 @@ from tidings.nodes.broker import BrokerParams
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.inspection.inspection import InspectionParams
 from tidings.protocols.presence.params import PresenceParams
 
@@ -67,6 +68,7 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "delivery": (EdgeParams,),
     "inspection": (InspectionParams,),
     "presence": (PresenceParams,),
+    "failover": (FailoverParams,),
 }
 """The parts of a broker: the parameters of each kind that there is, the usual one first."""
 
@@ -185,8 +187,6 @@ def leaves(settings: Settings) -> Iterator[tuple[str, Any]]:
 DEFAULT, FIXED = "default", "fixed"
 """Where a value comes from that nobody has given."""
 
-FILE = "file"
-
 FIXED_BOUNDS = {
     "frame_bytes_max": FRAME_BYTES_MAX,
     "publication_bytes_max": PUBLICATION_BYTES_MAX,
@@ -198,7 +198,7 @@ FIXED_BOUNDS = {
 }
 """They hold in the whole network, and two nodes must not differ in them: shown, and not to be set."""
 
-FILE_BYTES_MAX = 1024 * 1024
+FILE, FILE_BYTES_MAX = "file", 1024 * 1024
 STORAGE_NAME = "broker.sqlite"
 
 

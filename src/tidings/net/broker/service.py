@@ -115,6 +115,7 @@ class BrokerService:
             delivery=config.build("delivery", clock_offset=offset, is_durable=is_durable),
             inspection=config.build("inspection"),
             # Who finds other links by himself gains by knowing soon that one is dead.
+            failover=config.build("failover"),
             presence=config.build("presence") if isinstance(overlay, LsTreeParams | DhTreeParams) else None,
         )
         for address in (config.listen, *config.links, *config.join, *config.hears.values()):

@@ -7,7 +7,7 @@ that needs more is refused when a node is built: how much it tells of a change (
 form a tree (`is_tree`).
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -34,6 +34,15 @@ class Overlay(Part, Protocol):
 
     def why_unsettled(self) -> str:
         """What is still to be found out before the neighbours are those that there will be; empty when nothing is."""
+        ...
+
+
+@runtime_checkable
+class RootedOverlay(Overlay, Protocol):
+    """One whose tree has a root."""
+
+    def tell_places(self) -> None:
+        """From now on `Placed` is told: somebody hears it."""
         ...
 
 

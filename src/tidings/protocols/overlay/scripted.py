@@ -44,6 +44,7 @@ from tidings.pubsub.signals import (
     NeighbourUp,
     PeerDown,
     PeerUp,
+    Placed,
     ReconfigurationId,
 )
 
@@ -59,6 +60,10 @@ REMOVED = "the script took it away"
 class ScriptedParams(msgspec.Struct, frozen=True, tag_field="kind", tag="scripted"):
     neighbours: tuple[NodeId, ...] = ()
     """The neighbours at first. One end of a link is enough."""
+
+    above: NodeId | None = None
+    """The neighbour on the way to the root, where somebody asks for places (`Placed`)."""
+    depth: int = 0
 
 
 class AddNeighbour(Request, frozen=True):
@@ -139,6 +144,11 @@ class ScriptedOverlay:
         self.wanted = {name: Wanted(number, "") for number, name in enumerate(self.params.neighbours, start=1)}
         self.peers: dict[NodeId, ScriptedPeer] = {}
         self.epochs = 0
+        self.is_telling_places = False
+
+    def tell_places(self) -> None:
+        """Somebody wants to know where we are: where the script says."""
+        self.is_telling_places, self.tells = True, (*ScriptedOverlay.tells, Placed)
 
     @property
     def neighbours(self) -> list[NodeId]:
@@ -150,7 +160,8 @@ class ScriptedOverlay:
 
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(name, STARTED_AGAIN)]
-        return [*effects, *(LinkWanted(Contact(name), USER) for name in self.wanted)]
+        place = [Placed(self.params.above, self.params.depth)] if self.is_telling_places else []
+        return [*effects, *place, *(LinkWanted(Contact(name), USER) for name in self.wanted)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:

@@ -59,7 +59,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 from tidings.pubsub.notes import Reattached
-from tidings.pubsub.signals import Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.pubsub.signals import Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp, Placed
 
 SEQUENCE_STEP_MAX = 1000
 """How far a root raises its sequence at once, so that nobody makes it count to the end of numbers in one message."""
@@ -151,15 +151,32 @@ class SpanningTree:
         """When the broker above went, while we are not below another one; `renewals` we asked for since."""
         self.renewals = 0
         self.epochs = 0
+        self.is_telling_places = False
+        self.told_place: Placed | None = None
+
+    def tell_places(self) -> None:
+        """Somebody wants to know where we are."""
+        self.is_telling_places, self.tells = True, (*SpanningTree.tells, Placed)
 
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(now, name, STARTED_AGAIN)]
         self.own = now + self.params.clock_offset, self.node_id
         self.choose()
         # What was sent to peers that are gone is of no use, and neither are their timers.
-        return [effect for effect in effects if isinstance(effect, NeighbourDown)]
+        return [effect for effect in effects if isinstance(effect, NeighbourDown)] + self.tell_place()
+
+    def tell_place(self) -> list[Effect]:
+        place = Placed(self.parent, self.distance)
+        if not self.is_telling_places or place == self.told_place:
+            return []
+        self.told_place = place
+        return [place]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = self.take(now, input)
+        return effects + self.tell_place() if self.is_telling_places else effects
+
+    def take(self, now: float, input: Input) -> list[Effect]:
         match input:
             case Received(sender, message) if isinstance(message, self.messages):
                 peer = self.peers.get(sender)

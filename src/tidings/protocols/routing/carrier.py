@@ -17,14 +17,12 @@ A batch with a receipt is passed on under a receipt of our own, and answered wit
 answered so. A broker that passes it to nobody answers at once.
 
 Around a failure, where `rescue_window` says that somebody knows a way around one: what had to go to a neighbour that is
-lost and not yet given up (a ghost) is told as `Stranded`, and what arrives as `Rescued` is carried on as if the
-neighbour that it stands in for had brought it.
+lost and not yet given up is told as `Stranded`, and what arrives as `Rescued` is carried on (`around.py`).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
-from operator import lt
 
 from msgspec.structs import replace
 
@@ -32,6 +30,7 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.matching.index.answers import MatchedPlaces
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.around import NOT_ASCENDING, OTHER_PUBLISHER, PASSED_ALREADY, AroundFailures, do_ascend
 from tidings.protocols.routing.carriage.carriage import Carriage, Parcel
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.finder import Finder, Picks, Route
@@ -44,14 +43,11 @@ from tidings.protocols.routing.passage import Passage
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
-from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, pick, read_head
-from tidings.pubsub.signals import Forward, Matched, Rescued, Skipped, Stranded, Wants
+from tidings.pubsub.publications import BadPublication, Publications, cut, pick, read_head
+from tidings.pubsub.signals import Forward, Matched, Rescued, Skipped, Wants
 
 BAD_HEAD = "its attributes do not decode"
-NOT_ASCENDING = "its numbers do not ascend"
-OTHER_PUBLISHER = "its advertisement is another publisher's"
 OTHER_WAY = "did not come on the way from its publisher"
-PASSED_ALREADY = "passed already, or a later one did"
 UNADVERTISED = "its advertisement is not known"
 UNWANTED = "nobody wants it any more"
 
@@ -74,6 +70,7 @@ class BatchCarrier:
         self.params, self.tables, self.ledger, self.strategy = params, tables, ledger, strategy
         self.finder = Finder(tables, params.memo_max)
         self.passage = Passage(params.publishers_max, params.passage_window)
+        self.around = AroundFailures(params, tables, self.passage, self.carry)
         self.carriage: Carriage = make_carriage(self)
         self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
@@ -92,6 +89,7 @@ class BatchCarrier:
         if not batch.numbers:
             return PendingRequest(None, ticket, is_batch=True).answer()
         self.passage.take(batch)
+        self.around.came_by_tree(batch)
         request = None if ticket is None else PendingRequest(None, ticket, is_batch=True)
         if request is not None and not self.ledger.acknowledges:
             return [*self.carry(now, None, batch, None), *request.answer(NOT_ACKNOWLEDGED)]
@@ -113,6 +111,7 @@ class BatchCarrier:
         effects: list[Effect] = []
         if batch.numbers:
             new = self.passage.take(batch)
+            self.around.came_by_tree(batch)
             if new is not None:
                 batch = self.without_passed(batch, new, effects)
         if not batch.numbers:
@@ -123,18 +122,8 @@ class BatchCarrier:
         return effects + self.carry(now, link.neighbour, batch, request)
 
     def rescue(self, now: float, rescued: Rescued) -> list[Effect]:
-        """The advertisement may be unknown for now: the way to its publisher is what failed."""
-        batch, chosen = rescued.batch, self.tables.chosen(rescued.batch.advertisement)
-        if chosen is not None and chosen[1].publisher != batch.publisher:
-            return [Drop(batch, OTHER_PUBLISHER)]
-        if not do_ascend(batch.numbers):
-            return [Drop(batch, NOT_ASCENDING)]
-        effects: list[Effect] = []
-        if batch.numbers:
-            batch, new = replace(batch, receipt=0), self.passage.take(batch)
-            if new is not None:
-                batch = self.without_passed(batch, new, effects)
-        return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects
+        """What a carriage brought another way than the tree."""
+        return self.around.take_back(now, rescued.stand_in_for, rescued.batch)
 
     def skipped(self, now: float, link: NeighbourLink, skipped: PublicationsSkipped) -> list[Effect]:
         """Publications were left out on the way here."""
@@ -212,7 +201,7 @@ class BatchCarrier:
         whole, count = batch, len(routes) if keys is None else keys.looked_at
         if count < len(whole.heads):
             batch = cut(whole, slice(count), whole.receipt)
-        if self.tables.ghost_index is not None and self.tables.ghosts:
+        if self.around.is_stranding:
             self.strand(source, batch, request, effects)
         if links is not None and keys is not None:
             self.carry_places(now, source, batch, links, keys, request, effects)
@@ -235,12 +224,10 @@ class BatchCarrier:
         self, source: LiveHop, batch: Publications, request: PendingRequest | None, effects: list[Effect]
     ) -> None:
         """Tell what would go to neighbours that are lost and have not come back."""
-        assert self.tables.ghost_index is not None
-        for lost, places in self.tables.ghost_index.find_heads_links(batch.heads).places.items():
-            if lost != source and lost not in self.tables.texts:
-                effects.append(Stranded(lost, pick(batch, places, receipt=0)))
-                if request is not None:
-                    request.problem = LINK_LOST
+        for stranded, is_known in self.around.stranded(source, batch):
+            effects.append(stranded)
+            if request is not None and is_known:
+                request.problem = LINK_LOST
 
     def carry_places(
         self,
@@ -318,10 +305,7 @@ class BatchCarrier:
 
     def check(self) -> None:
         self.passage.check()
+        self.around.check()
         self.heavy.check()
         self.carriage.check()
         assert self.finder.size == sum(map(len, self.finder.memos.values())) <= self.params.memo_max
-
-
-def do_ascend(numbers: Numbers) -> bool:
-    return all(map(lt, numbers, numbers[1:]))

@@ -53,6 +53,8 @@ class Census:
         """The text of its filter, and how many subscriptions of our clients overlap that."""
         self.heard: dict[NodeId, dict[AdvertisementId, Tally]] = {}
         self.told: dict[NodeId, dict[AdvertisementId, Tally]] = {}
+        self.kept: dict[NodeId, dict[AdvertisementId, Tally]] = {}
+        """What neighbours told that are lost and may come back, where events may come around a failure."""
         self.changed: dict[AdvertisementId, None] = {}
         self.is_timed = False
 
@@ -70,24 +72,34 @@ class Census:
     def toward(self, neighbour: NodeId, advertisement: AdvertisementId) -> Tally:
         return self.heard.get(neighbour, {}).get(advertisement, NOBODY)
 
+    def counts(self) -> dict[AdvertisementId, int]:
+        """How many subscriptions passed here, for each advertisement: those behind lost neighbours are kept, since they
+        are there still, and so are those for publishers that cannot be reached just now."""
+        counts = {advertisement: count for advertisement, (_, count) in self.local.items() if count}
+        for heard in (*self.heard.values(), *self.kept.values()):
+            for advertisement, tally in heard.items():
+                counts[advertisement] = counts.get(advertisement, 0) + tally.subscriptions
+        return counts
+
     # What happens.
 
     def local_changed(self, now: float, text: str, filter: Filter, change: int, is_sure: bool = False) -> list[Effect]:
         """One subscription more of our clients for which this filter stands, or one less."""
         for advertisement, (offered, count) in self.local.items():
-            chosen = self.tables.chosen(advertisement)
-            if chosen is not None and self.tables.do_overlap(text, filter, offered, chosen[1].filter):
+            known = self.tables.known_way(advertisement)
+            if known is not None and self.tables.do_overlap(text, filter, offered, known[1].filter):
                 self.local[advertisement] = offered, count + change
                 self.changed[advertisement] = None
         return self.gather(now)
 
     def offers_changed(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
-        """It is known, or is not any more, or on another way, or with another filter."""
-        chosen = self.tables.chosen(advertisement)
-        if chosen is None:
+        """It is known, or is not any more, or on another way, or with another filter. One that is adrift is counted as
+        before."""
+        known = self.tables.known_way(advertisement)
+        if known is None:
             self.local.pop(advertisement, None)
-        elif self.local.get(advertisement, ("", 0))[0] != chosen[1].text:
-            self.local[advertisement] = chosen[1].text, self.count_local(chosen[1])
+        elif self.local.get(advertisement, ("", 0))[0] != known[1].text:
+            self.local[advertisement] = known[1].text, self.count_local(known[1])
         self.changed[advertisement] = None
         return self.gather(now)
 
@@ -101,6 +113,7 @@ class Census:
 
     def counted(self, now: float, link: NeighbourLink, message: Counted) -> list[Effect]:
         heard = self.heard.setdefault(link.neighbour, {})
+        self.kept.pop(link.neighbour, None)
         if message.advertisement not in heard and len(heard) >= self.params.advertisements_max:
             return [Drop(message, TOO_MANY_COUNTED)]
         put(heard, message.advertisement, Tally(message.count, message.hop_sum))
@@ -109,7 +122,12 @@ class Census:
 
     def lost(self, now: float, neighbour: NodeId) -> list[Effect]:
         self.told.pop(neighbour, None)
-        self.changed.update(dict.fromkeys(self.heard.pop(neighbour, ())))
+        heard = self.heard.pop(neighbour, {})
+        if self.params.rescue_window and heard:
+            self.kept[neighbour] = heard
+            if len(self.kept) > self.params.resting_max:
+                del self.kept[next(iter(self.kept))]
+        self.changed.update(dict.fromkeys(heard))
         return self.gather(now)
 
     def start(self) -> None:
@@ -127,9 +145,9 @@ class Census:
         """The time is over: tell what has changed."""
         effects: list[Effect] = []
         for advertisement in self.changed:
-            chosen = self.tables.chosen(advertisement)
+            known = self.tables.known_way(advertisement)
             for link in self.links.values():
-                is_way = chosen is not None and chosen[0] == link.neighbour
+                is_way = known is not None and known[0] == link.neighbour
                 due = self.due(advertisement, link.neighbour) if is_way else NOBODY
                 told = self.told.setdefault(link.neighbour, {})
                 if due != told.get(advertisement, NOBODY):
@@ -146,8 +164,10 @@ class Census:
         return Tally(count, min(count + sum(tally.hop_sum for tally in others), INTEGER_MAX))
 
     def check(self) -> None:
-        assert self.local.keys() == self.tables.offers.keys(), "others than the known advertisements are counted"
+        known = self.tables.offers.keys() | self.tables.adrift.keys()
+        assert self.local.keys() == known, "others than the known advertisements are counted"
         assert self.heard.keys() | self.told.keys() <= self.links.keys()
+        assert len(self.kept) <= self.params.resting_max and not self.kept.keys() & self.heard.keys()
         assert self.is_timed or not self.changed
         for tallies in (*self.heard.values(), *self.told.values()):
             assert NOBODY not in tallies.values()

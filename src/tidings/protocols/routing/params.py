@@ -14,6 +14,7 @@ ReductionName = Literal["plain", "covering", "merging"]
 RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path"]
 ActivationName = Literal["symmetric", "asymmetric", "siblings"]
 FlushName = Literal["flood", "path", "none"]
+FailoverChoice = Literal["none", "gossip"]
 CarriageName = Literal["plain", "aired"]
 PopularityName = Literal["off", "batching", "direct", "gossip"]
 
@@ -129,9 +130,18 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """How they travel. As datagrams a link may lose or reorder some, and large ones do not leave; what brokers tell
     each other about tables always goes over streams."""
 
+    failover: FailoverChoice = "none"
+    """How events get around a broker that failed, while the tree is not whole: not at all, or by those who want much
+    the same (`protocols/gossip/failover`). The same in the whole network. It needs a repair that keeps routes and
+    strategy "advertisement", and sets `rescue_window` and `census`."""
+
     rescue_window: int = 0
     """Numbers of each publisher by which it is told, of what comes around a failure, whether it passed already. 0 where
     nothing does: then `Stranded` is not told and `Rescued` not heard."""
+
+    is_apart: bool = False
+    """With a `rescue_window`: whether what came around a failure may come once more by the tree (`around.py`). Where
+    anything is guaranteed it has to."""
 
     advertises: bool = True
     """Whether everybody is told who publishes what. Without it publications are taken from any neighbour, and nobody
@@ -193,7 +203,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     @property
     def passage_window(self) -> int:
         """Numbers by which it is told whether something passed, where it may come out of order."""
-        return max(self.rescue_window, ASIDE_WINDOW if self.overtakes else 0)
+        return max(0 if self.is_apart else self.rescue_window, ASIDE_WINDOW if self.overtakes else 0)
 
     @property
     def overtakes(self) -> bool:
@@ -216,6 +226,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         self.check_repair()
+        self.check_failover()
         if not 0.0 <= self.merge_share_max <= 1.0:
             raise UsageError(f"merge_share_max: {self.merge_share_max} is no share; give 0 to 1")
         if self.merge_share_max and self.reduction != "merging":
@@ -264,6 +275,21 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(
                 f"popularity: {self.popularity!r} counts subscriptions for each advertisement; it needs strategy "
                 f"'advertisement', not {self.strategy!r}"
+            )
+
+    def check_failover(self) -> None:
+        """The rule of composition S-122."""
+        if self.failover == "none":
+            return
+        if self.repair == "strawman":
+            raise UsageError(
+                "failover: repair 'strawman' forgets at once what a lost neighbour wanted, and nobody would know what "
+                "to bring around it (rule S-122); choose repair 'resuming' or 'timed', or failover 'none'"
+            )
+        if not self.advertises or self.strategy != "advertisement":
+            raise UsageError(
+                "failover: brokers are compared by the subscriptions on the way to advertisements (rule S-122); choose "
+                "strategy 'advertisement' and leave advertises True, or choose failover 'none'"
             )
 
     def check_repair(self) -> None:

@@ -65,6 +65,14 @@ class Passage:
         if id in self.latest and not self.window:
             self.latest[id] = NEVER
 
+    def has(self, id: AdvertisementId, number: int) -> bool:
+        """Whether that one counts as passed."""
+        if number <= self.last.get(id, -1):
+            return True
+        known = self.numbers.get(id, [])
+        place = bisect_left(known, number)
+        return place < len(known) and known[place] == number
+
     def begin_anew(self, id: AdvertisementId, first: int, last: int) -> int:
         """From this number on nothing has passed; answers with the number up to which all have."""
         known = self.numbers.get(id)

@@ -23,7 +23,7 @@ from tidings.machine.streams import random_stream
 from tidings.matching.index import Index
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.carrier import do_ascend
+from tidings.protocols.routing.around import do_ascend
 from tidings.protocols.routing.passage import Passage
 from tidings.pubsub.publications import BadPublication, Publications, pick, read_head
 from tidings.pubsub.rows import Gauge, View

@@ -57,6 +57,7 @@ from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.adrift import TIMER as ADRIFT_TIMER
 from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
@@ -95,7 +96,7 @@ from tidings.protocols.routing.subscriptions import RoutingAdvertisements, Routi
 from tidings.protocols.routing.tables import Ghost
 from tidings.protocols.routing.walks import TIMER as TURN_TIMER
 from tidings.protocols.routing.walks import Walker
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.rows import Gauge, RouteRow, View
 from tidings.pubsub.signals import (
     AdvertisementId,
@@ -127,25 +128,10 @@ class Router:
     """`Router("b1", RoutingParams())`."""
 
     messages: tuple[type, ...] = (
-        Publications,
-        SubscriptionAdded,
-        SubscriptionRemoved,
-        AdvertisementAdded,
-        AdvertisementRemoved,
-        TablesBegun,
-        TablesTold,
-        PartTold,
-        TableChanges,
-        TablesTaken,
-        Installed,
-        NotInstalled,
-        ChangesInstalled,
-        ChangesNotInstalled,
-        Reached,
-        NotReached,
-        Counted,
-        PublicationsTaken,
-        PublicationsSkipped,
+        *(Publications, PublicationsTaken, PublicationsSkipped, PublicationsAround, Reached, NotReached, Counted),
+        *(SubscriptionAdded, SubscriptionRemoved, AdvertisementAdded, AdvertisementRemoved),
+        *(TablesBegun, TablesTold, PartTold, TableChanges, TablesTaken),
+        *(Installed, NotInstalled, ChangesInstalled, ChangesNotInstalled),
     )
     hears: tuple[type, ...] = (
         *(Forward, Want, Unwant, Offer, Unoffer),
@@ -211,12 +197,13 @@ class Router:
             NotReached: self.answered,
             PublicationsTaken: self.carrier.taken,
             PublicationsSkipped: self.carrier.skipped,
+            PublicationsAround: self.carrier.around.receive,
         }
         if self.census is not None:
             self.on_message[Counted] = self.census.counted
         if self.params.rescue_window:
             self.hears, self.tells = (*self.hears, Rescued), (*self.tells, Stranded)
-            self.on_input[Rescued] = self.carrier.rescue
+            self.on_input[Rescued] = self.carrier.around.rescue
 
     # What others may look at.
 
@@ -270,7 +257,7 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
         for ghost in list(self.tables.ghosts):
             self.subscriptions.release(now, ghost, effects)
-        effects += self.resting.start(now) + self.walks.start(now)
+        effects += self.resting.start(now) + self.walks.start(now) + self.advertisements.adrift.start(now)
         self.carrier.heavy.start()
         self.carrier.carriage.start()
         if self.census is not None:
@@ -302,6 +289,8 @@ class Router:
                 return self.carrier.heavy.fired(now)
             if self.census is not None and input.key == CENSUS_TIMER:
                 return self.census.tell()
+            if input.key == ADRIFT_TIMER:
+                return self.adrift_over(now)
             if type(input.key) is tuple and input.key[0] == REST_TIMER:
                 return self.resting.fired(now, input.key)
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
@@ -314,6 +303,13 @@ class Router:
         if type(message) in self.from_anybody:
             return self.from_anybody[type(message)](now, sender, message)
         return [Drop(message, NO_NEIGHBOUR)]
+
+    def adrift_over(self, now: float) -> list[Effect]:
+        over, effects = self.advertisements.adrift.fired(now)
+        for advertisement in over if self.census is not None else ():
+            assert self.census is not None
+            effects += self.census.offers_changed(now, advertisement)
+        return effects
 
     def changed(self, now: float, link: NeighbourLink, told: Any) -> list[Effect]:
         """Changes of tables: one, or many packed."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from tidings.machine.effects import Drop, Effect
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.adrift import AdriftOffers
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
@@ -242,6 +243,7 @@ class RoutingAdvertisements:
         """Under which name each is announced."""
         self.lost: dict[AdvertisementId, None] = {}
         """Those that nobody withdrew: the way to them broke. The one that was lost first goes first."""
+        self.adrift = AdriftOffers(state.tables, state.params, state.strategy.follows_offers, self.look_again)
 
     def offer(self, now: float, offer: Offer) -> list[Effect]:
         request = self.state.request(None, offer.ticket)
@@ -338,7 +340,11 @@ class RoutingAdvertisements:
         hop = source.neighbour if source is not None else None
         before = self.tables.chosen(advertisement)
         gone = self.tables.remove_offer(hop, advertisement)
+        if gone is None and not is_lost:
+            self.adrift.end(now, advertisement, effects)
         if gone is not None:
+            if is_lost:
+                self.adrift.put(now, advertisement, hop, gone, effects)
             for neighbour, number in self.reconcile(now, advertisement, before, effects, is_lost):
                 self.ledger.wait(request, neighbour, number)
             if source is not None and gone.text not in self.tables.offered[hop] and self.state.strategy.follows_offers:
@@ -349,7 +355,8 @@ class RoutingAdvertisements:
         """Nothing is offered behind the neighbour any more."""
         for advertisement in list(self.tables.offers_of[neighbour]):
             before = self.tables.chosen(advertisement)
-            self.tables.remove_offer(neighbour, advertisement)
+            gone = self.tables.remove_offer(neighbour, advertisement)
+            self.adrift.put(now, advertisement, neighbour, gone, effects)
             self.reconcile(now, advertisement, before, effects, is_lost=True)
 
     def suspend(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
@@ -358,7 +365,12 @@ class RoutingAdvertisements:
             before = self.tables.chosen(advertisement)
             self.tables.unchoose_offer(neighbour, advertisement)
             if before is not None:
+                self.adrift.put(now, advertisement, neighbour, self.tables.offers_of[neighbour][advertisement], effects)
                 self.reconcile(now, advertisement, before, effects, is_lost=True)
+
+    def look_again(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
+        if neighbour in self.links:
+            self.subscriptions.look_again(now, self.links[neighbour], effects)
 
     def reconcile(
         self,
@@ -389,6 +401,8 @@ class RoutingAdvertisements:
         elif self.ways[advertisement] != way_before:
             self.state.carrier.passage.renew(advertisement)
             known.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
+        if after is not None:
+            self.adrift.end(now, advertisement, effects)
         if self.state.census is not None:
             # Ahead of the questions for history that follow (`interests.py`).
             effects += self.state.census.offers_changed(now, advertisement)
@@ -417,6 +431,7 @@ class RoutingAdvertisements:
         return link.change_advertisement(now, advertisement, chosen[1], self.ways[advertisement], effects)
 
     def check(self) -> None:
+        self.adrift.check()
         assert self.ways.keys() == self.tables.offers.keys()
         assert len(self.lost) <= self.state.params.advertisements_max, "more lost ways than advertisements_max"
         for link in self.links.values():

@@ -94,6 +94,9 @@ class Tables:
         self.offers: dict[AdvertisementId, dict[LiveHop, Offered]] = {}
         self.offers_of: dict[LiveHop, dict[AdvertisementId, Offered]] = {None: {}}
         self.offered: dict[LiveHop, dict[str, dict[AdvertisementId, Filter]]] = {None: {}}
+        self.adrift: dict[AdvertisementId, tuple[LiveHop, Offered]] = {}
+        """Those to which the way is lost, with the side on which it was (`adrift.py`)."""
+        self.adrift_texts: dict[LiveHop, dict[str, dict[AdvertisementId, Filter]]] = {}
         self.version = 0
         self.overlaps: dict[tuple[str, str], bool] = {}
 
@@ -313,8 +316,11 @@ class Tables:
             yield offered
 
     def is_offered(self, hop: LiveHop, text: str, filter: Filter) -> bool:
-        """Does an advertisement of that hop overlap the filter?"""
+        """Does an advertisement of that hop, adrift or not, overlap the filter?"""
         for offered, advertisements in self.offered[hop].items():
+            if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
+                return True
+        for offered, advertisements in self.adrift_texts.get(hop, {}).items():
             if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
                 return True
         return False
@@ -327,6 +333,25 @@ class Tables:
                 self.overlaps.clear()
             answer = self.overlaps[pair] = filter.overlaps(other)
         return answer
+
+    def known_way(self, advertisement: AdvertisementId) -> tuple[LiveHop, Offered] | None:
+        """The chosen one, or how it was when the way was lost."""
+        return self.chosen(advertisement) or self.adrift.get(advertisement)
+
+    def set_adrift(self, advertisement: AdvertisementId, hop: LiveHop, offered: Offered) -> None:
+        self.unset_adrift(advertisement)
+        self.adrift[advertisement] = hop, offered
+        self.adrift_texts.setdefault(hop, {}).setdefault(offered.text, {})[advertisement] = offered.filter
+
+    def unset_adrift(self, advertisement: AdvertisementId) -> None:
+        if advertisement in self.adrift:
+            hop, gone = self.adrift.pop(advertisement)
+            texts = self.adrift_texts[hop]
+            del texts[gone.text][advertisement]
+            if not texts[gone.text]:
+                del texts[gone.text]
+            if not texts:
+                del self.adrift_texts[hop]
 
     def remove_neighbour(self, neighbour: NodeId) -> None:
         """Forget the neighbour; everything from it was removed before."""

@@ -38,7 +38,14 @@ from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
-from tidings.protocols.routing.params import PopularityName, ReductionName, RepairName, RoutingParams, StrategyName
+from tidings.protocols.routing.params import (
+    FailoverChoice,
+    PopularityName,
+    ReductionName,
+    RepairName,
+    RoutingParams,
+    StrategyName,
+)
 from tidings.pubsub.tenants import Tenant
 from tidings.sim.cast import TimedInput, Until
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
@@ -77,6 +84,9 @@ DrawnPopularity = PopularityName | Literal["any"]
 POPULARITIES: tuple[PopularityName, ...] = ("off", "batching")
 CAPACITIES = (1.0, 50.0)
 """Publications a second that a broker believes to be able to forward."""
+DrawnFailover = FailoverChoice | Literal["any"]
+FAILOVERS: tuple[FailoverChoice, ...] = ("none", "gossip")
+FAILOVER_REPAIRS: tuple[RepairName, ...] = ("resuming", "timed", "notified", "informed")
 REDUCTIONS: tuple[ReductionName, ...] = ("covering", "merging", "plain")
 
 
@@ -88,6 +98,7 @@ class Stage(Topology, frozen=True):
     """None where every name is its node's own."""
     repair: RepairName
     popularity: DrawnPopularity
+    failover: DrawnFailover
 
     @property
     def brokers(self) -> list[NodeId]:
@@ -114,6 +125,7 @@ def nemesis(
     writer_restarts: bool = True,
     repair: DrawnRepair = "any",
     popularity: DrawnPopularity = "any",
+    failover: DrawnFailover = "any",
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(
@@ -130,7 +142,7 @@ def nemesis(
     )
     return Scenario(
         name="nemesis",
-        topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed), popularity),
+        topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed), popularity, failover),
         roles=lambda stage: cast_stage(as_stage(stage)),
         workload=lambda stage, seed: script_of(as_stage(stage)),
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
@@ -147,13 +159,17 @@ def as_stage(topology: Topology) -> Stage:
     return topology
 
 
-def make_stage(campaign: Campaign, repair: RepairName, popularity: DrawnPopularity = "off") -> Stage:
+def make_stage(
+    campaign: Campaign, repair: RepairName, popularity: DrawnPopularity = "off", failover: DrawnFailover = "none"
+) -> Stage:
     linked = make_topology(campaign.shape, len(campaign.brokers), campaign.seed)
     clients = tuple(client.name for client in campaign.clients)
     assert linked.nodes == tuple(broker.name for broker in campaign.brokers)
     strangers = draw_strangers(campaign)
     called = tuple(stranger.name for stranger in strangers or ())
-    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers, repair, popularity)
+    return Stage(
+        "nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers, repair, popularity, failover
+    )
 
 
 def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
@@ -171,6 +187,7 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
     campaign = stage.campaign
     routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), stage.repair)
     routing = draw_popularity(random_stream(campaign.seed, "nemesis popularity"), routing, stage.popularity)
+    routing = draw_failover(random_stream(campaign.seed, "nemesis failover"), routing, stage.failover)
     overlays = make_overlays(stage.repair, stage.brokers, stage.links)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
     roles: dict[NodeId, Make] = {client.name: partial(make_stage_client, client) for client in campaign.clients}
@@ -194,6 +211,13 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
 
 def draw_routing(rng: RandomStream, repair: RepairName) -> RoutingParams:
     return RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
+
+
+def draw_failover(rng: RandomStream, routing: RoutingParams, failover: DrawnFailover) -> RoutingParams:
+    """Where it fits, gossip goes around failed brokers in half of the runs."""
+    way = rng.choice(FAILOVERS) if failover == "any" else failover
+    fits = routing.strategy == "advertisement" and routing.repair in FAILOVER_REPAIRS
+    return replace(routing, failover="gossip") if fits and way == "gossip" else routing
 
 
 def draw_popularity(rng: RandomStream, routing: RoutingParams, popularity: DrawnPopularity) -> RoutingParams:

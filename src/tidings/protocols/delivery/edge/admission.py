@@ -2,8 +2,8 @@
 
 Everything goes through here, whether it has just been published or comes out of a history. First it is asked whether
 it is wanted at all: the stream must be active, the number above its position (unless the network is best effort, or
-leaves the tree for those to whom nothing is promised: then events overtake each other and the client tells what came
-twice), the time not too early. Then it is asked whether there
+for those to whom nothing is promised something left the tree or came around a failure: then events overtake each other
+and the client tells what came twice), the time not too early. Then it is asked whether there
 is room. The first question has one right answer; the second is a matter of the subscription's policy.
 
 Room is a window, and behind it a bounded queue. At most `window` publications are on the way and not yet taken by the
@@ -13,7 +13,6 @@ it came, so that the usual case, a batch that fits the window as a whole, costs 
 many. All outlets of a client share its bound on bytes (`ServedClient.pending_bytes`).
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -24,17 +23,19 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, name_of
 from tidings.model.weight import units_at_most
 from tidings.protocols.delivery.edge.clients import ServedClient
-from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
+from tidings.protocols.delivery.edge.history import NEVER, behind, size_bytes
+from tidings.protocols.delivery.edge.outlets import Outlet
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import QUEUE_FULL, Delivery, History, Subscribe
 from tidings.pubsub.client import Guarantee, Missed, Policy, Receipt
-from tidings.pubsub.publications import Publications, cut
+from tidings.pubsub.publications import Publications, PublicationsAround, cut
 from tidings.pubsub.signals import Known, SubscriptionKey
 from tidings.pubsub.tenants import unstamped
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
 BEFORE_RECEIPT = "; so many at most: there is no receipt yet, and if the network refuses it, what is stored comes again"
 REPEATED = "passed on before"
+CAME_AROUND = "came around a failure; the tree or history brings it in order"
 TOO_EARLY = "accepted before the time asked for"
 
 EARLY_BYTES = 128
@@ -82,98 +83,6 @@ class PublisherStream(msgspec.Struct, eq=False):
         self.state, self.round, self.asked_at = "asked", round, now
         self.awaited, self.answers = dict.fromkeys(origins), []
         self.gap = 0
-
-
-class Outlet:
-    __slots__ = ("client", "ledger", "pending_bytes", "queue", "under_way", "waiting", "waiting_max", "window")
-
-    def __init__(self, client: ServedClient, window: int, waiting_max: int) -> None:
-        self.client, self.window, self.waiting_max = client, window, waiting_max
-        self.under_way = self.waiting = self.pending_bytes = 0
-        self.ledger: deque[tuple[int, int, int]] = deque()
-        """What is on the way: how many publications, their bytes, and all that was sent to the client before."""
-        self.queue: deque[Publications] = deque()
-
-    @property
-    def capacity(self) -> int:
-        return self.window + self.waiting_max
-
-    @property
-    def room(self) -> int:
-        return self.capacity - self.under_way - self.waiting
-
-    def count_fitting(self, batch: Publications, pending_bytes_max: int) -> int:
-        """How many of its first publications there is room for."""
-        count, room_bytes = min(self.room, len(batch.numbers)), pending_bytes_max - self.client.pending_bytes
-        return count if size_bytes(batch) <= room_bytes else min(count, fitting(batch, room_bytes))
-
-    def send(self, batch: Publications, size: int) -> None:
-        """A batch for which the window has room, and that no other waits before, is on the way."""
-        count = len(batch.numbers)
-        self.under_way += count
-        self.ledger.append((count, size, self.client.window.sent_bytes))
-        self.count(size)
-
-    def put(self, batch: Publications) -> None:
-        self.queue.append(batch)
-        self.waiting += len(batch.numbers)
-        self.count(size_bytes(batch))
-
-    def count(self, size: int) -> None:
-        self.pending_bytes += size
-        self.client.pending_bytes += size
-
-    def take_out(self, count: int) -> Publications | None:
-        """The first batch of the queue, or as much of it as `count` says; it is no longer pending."""
-        if not self.queue or count < 1:
-            return None
-        batch = self.queue.popleft()
-        if len(batch.numbers) > count:
-            self.queue.appendleft(cut(batch, slice(count, None), receipt=0))
-            batch = cut(batch, slice(count), receipt=0)
-        self.waiting -= len(batch.numbers)
-        self.count(-size_bytes(batch))
-        return batch
-
-    def leave(self) -> Publications | None:
-        """What there is room for by now, out of the queue: one batch, or a part of it."""
-        batch = self.take_out(self.window - self.under_way) if self.client.has_room else None
-        if batch is not None:
-            self.send(batch, size_bytes(batch))
-        return batch
-
-    def taken(self, count: int) -> int:
-        """So many were taken; answers with how many of them were not on the way at all."""
-        while count and self.ledger:
-            first, size, sent_before = self.ledger.popleft()
-            # What the application took has arrived, and so has what was sent before.
-            self.client.window.hear(sent_before)
-            if first > count:
-                part = size * count // first
-                self.ledger.appendleft((first - count, size - part, sent_before))
-                first, size = count, part
-            self.under_way -= first
-            self.count(-size)
-            count -= first
-        return count
-
-    def close(self) -> deque[Publications]:
-        """Nothing of it is pending any more. Its queue is left, for to let go of a long one takes a while."""
-        self.count(-self.pending_bytes)
-        self.ledger.clear()
-        queue, self.queue = self.queue, deque()
-        self.under_way = self.waiting = 0
-        return queue
-
-    def check(self) -> None:
-        assert self.under_way == sum(count for count, _, _ in self.ledger) <= self.window, "the window does not hold"
-        assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
-        pending_bytes = sum(size for _, size, _ in self.ledger) + sum(map(size_bytes, self.queue))
-        assert self.pending_bytes == pending_bytes, "the bytes of an outlet are miscounted"
-        # While the window of bytes is full, what the window of publications would let through waits as well.
-        assert self.under_way + self.waiting <= self.capacity, "the queue is longer than it may be"
-        has_room = self.under_way < self.window and self.client.has_room
-        assert not (self.waiting and has_room), "something waits though the windows have room"
 
 
 class ServedSubscription:
@@ -300,6 +209,11 @@ class Admission:
         is_history: bool = False,
     ) -> Publications | None:
         """What of a batch leaves for the client now. The rest waits, or is given up: `effects` says so."""
+        if type(batch) is PublicationsAround:
+            self.overtakes = True
+            if subscription.guarantee != "none":
+                effects.append(Drop(batch, CAME_AROUND))
+                return None
         if stream.state != "active" and not is_history and not self.wakes(subscription, stream, batch, effects):
             return None
         numbers = batch.numbers
@@ -320,7 +234,7 @@ class Admission:
             and client.has_room
             and client.pending_bytes + size <= self.params.pending_bytes_max
         ):
-            stream.position = numbers[-1]
+            stream.position = max(stream.position or 0, numbers[-1])
             outlet.send(batch, size)
             subscription.delivered += len(numbers)
             return batch

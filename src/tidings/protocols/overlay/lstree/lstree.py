@@ -84,6 +84,7 @@ from tidings.pubsub.signals import (
     NeighbourUp,
     PeerDown,
     PeerUp,
+    Placed,
 )
 
 NOT_A_PEER = "comes from a node that is no peer"
@@ -129,6 +130,12 @@ class LsTree:
         self.seeker = Seeker(params, self.kin, self.exchange, self.rng)
         self.mover = Mover(params, self.kin, self.exchange, self.seeker, self.moving_rng)
         self.redistributed_at = -params.redistribute_pause
+        self.is_telling_places = False
+        self.told_place: Placed | None = None
+
+    def tell_places(self) -> None:
+        """Somebody wants to know where we are."""
+        self.is_telling_places, self.tells = True, (*LsTree.tells, Placed)
 
     # What a node asks of its overlay.
 
@@ -166,6 +173,22 @@ class LsTree:
         return effects if self.params.is_durable else effects + seeker.begin(now)
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = self.take(now, input)
+        return effects + self.tell_place() if self.is_telling_places else effects
+
+    def tell_place(self) -> list[Effect]:
+        kin = self.kin
+        if kin.mode is TreeMode.SEARCHING and self.told_place is None:
+            return []
+        above = None if kin.above is None else kin.above.contact.node
+        # Depths are real numbers here, and grow by less than one from link to link.
+        place = Placed(above, None if above is not None else 0)
+        if place == self.told_place:
+            return []
+        self.told_place = place
+        return [place]
+
+    def take(self, now: float, input: Input) -> list[Effect]:
         match input:
             case Received(sender, message) if isinstance(message, self.messages):
                 known = sender in self.kin.peers

@@ -17,8 +17,9 @@ from typing import ClassVar, NamedTuple
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.message import Contact, Message
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.around import NOT_ASCENDING, OTHER_PUBLISHER, do_ascend
 from tidings.protocols.routing.carriage.popular import PopularCarriage
-from tidings.protocols.routing.carrier import NOT_ASCENDING, OTHER_PUBLISHER, UNADVERTISED, BatchCarrier, do_ascend
+from tidings.protocols.routing.carrier import UNADVERTISED, BatchCarrier
 from tidings.protocols.routing.interests import (
     MASK,
     Interest,

@@ -32,9 +32,10 @@ from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
 from tidings.model.bounds import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.around import do_ascend
 from tidings.protocols.routing.carriage.carriage import Parcel
 from tidings.protocols.routing.carriage.popular import NO_NEIGHBOUR, PopularCarriage, lost
-from tidings.protocols.routing.carrier import BatchCarrier, do_ascend
+from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.parcels import LINK_GONE, size_of
 from tidings.protocols.routing.tables import LiveHop

@@ -23,7 +23,7 @@ from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.popularity import Evaluation, Popularity, StreamKey
 from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.notes import Forwarded
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.rows import Gauge, StreamRow, View
 from tidings.pubsub.signals import AdvertisementId
 
@@ -60,7 +60,8 @@ class PopularCarriage(PlainCarriage):
         for neighbour, parcel in parcels:
             count = len(parcel.numbers)
             is_popular = self.popularity.offer(neighbour, parcel.advertisement, count)
-            if source is not None:
+            if source is not None or type(parcel) is PublicationsAround:
+                # Only the publisher's broker diverts, and nothing that had to go around a failure already.
                 on_tree.append((neighbour, parcel))
                 self.note(neighbour, parcel, "tree", effects)
                 continue

@@ -1,0 +1,1 @@
+"""Experiments on failover by gossip (dependable.md 4.2)."""

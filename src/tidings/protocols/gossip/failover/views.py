@@ -1,0 +1,178 @@
+"""Whom a broker knows of its own group, and how that view is kept fresh (dependable.md 3.3.2, 3.3.3, algorithm 1).
+
+Brokers at about the same depth of the tree are *siblings*. Each keeps a view of at most `size` of them, the most
+similar ones that live, with the cycle in which each was last heard of and its vector. In every cycle it asks all of
+them whether they are there, and tells those that answered whom it knows. Who does not answer is suspected: it goes out
+of the view and into `failures`. News of failures and recoveries travels with the views; numbers of cycles, which run
+ahead to the highest that is heard (as Lamport's clocks do), say which is newer.
+
+The printed algorithm leaves cases open, and each is settled here as dependable.md 5.2 says:
+
+    G-10  the second operand of the merge is the view of the sender
+    G-11  `cycle` is the maximum of what was heard
+    G-12  the sender's own vector comes with its view
+    G-13  a stale failure does not undo a newer recovery; a newer failure removes the recovery
+    G-14  we never record ourselves; whoever is said to be failed, and is us, is told as recovered
+    G-15  recoveries are forgotten after `RECOVERIES_KEPT` cycles
+
+One more rule, since anybody may lie: our own evidence counts more than what others say. A member that answered us in
+the cycle that is named, or in the one before it, is not evicted because somebody says so; our next question decides.
+So a forged failure evicts nobody whom we hear, and a true one is believed at most one cycle later.
+
+Guaranteed (GE-3): never ourselves, never more than `size`, nobody who is recorded as failed.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+
+from tidings.machine.message import Contact
+from tidings.model.bounds import CYCLE_AHEAD_MAX, FAILURES_TOLD_MAX, VERSION_MAX
+from tidings.model.identity import NodeId
+from tidings.protocols.gossip.failover.messages import SiblingMember, SiblingView
+from tidings.protocols.gossip.failover.similarity import Vector
+
+RECOVERIES_KEPT = 20
+"""Cycles for which a recovery is told."""
+
+Ranking = Callable[[Vector], int]
+
+
+class SiblingViews:
+    def __init__(self, own: NodeId, size: int, rank: Ranking) -> None:
+        self.own, self.size, self.rank = own, size, rank
+        self.cycle = 0
+        self.members: dict[NodeId, SiblingMember] = {}
+        self.failures: dict[NodeId, int] = {}
+        self.recoveries: dict[NodeId, int] = {}
+        self.heard: dict[NodeId, int] = {}
+        """The cycle in which a member last answered us, or told us anything."""
+
+    def hear_cycle(self, cycle: int) -> bool:
+        """False where nobody can have come so far."""
+        if cycle > (self.cycle + CYCLE_AHEAD_MAX if self.cycle else VERSION_MAX):
+            return False
+        self.cycle = max(self.cycle, cycle)
+        return True
+
+    def introduce(self, contacts: Iterable[Contact]) -> None:
+        """Brokers of our group, of which we know nothing else; as many as there is room for."""
+        for contact in contacts:
+            if len(self.members) >= self.size:
+                return
+            if contact.node not in (self.own, *self.members, *self.failures):
+                self.members[contact.node] = SiblingMember(contact, 0, ())
+
+    def clear(self) -> None:
+        """We are in another group now."""
+        self.members.clear()
+        self.failures.clear()
+        self.recoveries.clear()
+        self.heard.clear()
+
+    def remove(self, node: NodeId) -> None:
+        """It is alive, and no sibling of ours any more."""
+        self.members.pop(node, None)
+        self.heard.pop(node, None)
+
+    # A cycle.
+
+    def begin_cycle(self) -> list[NodeId]:
+        """Whom to ask."""
+        self.cycle += 1
+        self.recoveries = {node: at for node, at in self.recoveries.items() if at > self.cycle - RECOVERIES_KEPT}
+        return list(self.members)
+
+    def answered(self, node: NodeId) -> None:
+        if node in self.members:
+            self.heard[node] = self.cycle
+
+    def finish_cycle(self, silent: Collection[NodeId]) -> list[NodeId]:
+        """These did not answer; who of them was a member."""
+        suspected = [node for node in self.members if node in silent]
+        for node in suspected:
+            self.suspect(node)
+        for node, member in self.members.items():
+            if self.heard.get(node) == self.cycle:
+                self.members[node] = SiblingMember(member.contact, self.cycle, member.vector)
+        return suspected
+
+    def suspect(self, node: NodeId) -> None:
+        self.remove(node)
+        self.failures[node] = self.cycle
+        self.recoveries.pop(node, None)
+        self.bound()
+
+    def told_to(self, receiver: NodeId) -> tuple[SiblingMember, ...]:
+        """Our view as that member is told it: without itself."""
+        return tuple(member for node, member in self.members.items() if node != receiver)
+
+    # Algorithm 1.
+
+    def merge(self, sender: Contact, view: SiblingView) -> None:
+        for node, at in view.failures:
+            self.hear_failure(node, min(at, self.cycle))
+        if sender.node in self.failures:
+            del self.failures[sender.node]
+            self.recoveries[sender.node] = self.cycle
+        for node, at in view.recoveries:
+            self.hear_recovery(node, min(at, self.cycle))
+        told = [member for member in view.members if member.contact.node != self.own]
+        for member in told:
+            node, heard = member.contact.node, min(member.heard, self.cycle)
+            if self.failures.get(node, heard) < heard:
+                del self.failures[node]
+                self.recoveries[node] = heard
+        self.rebuild([*told, SiblingMember(sender, self.cycle, view.vector)])
+        if sender.node in self.members:
+            self.heard[sender.node] = self.cycle
+        self.bound()
+
+    def hear_failure(self, node: NodeId, at: int) -> None:
+        if node == self.own:
+            self.recoveries[node] = self.cycle
+            return
+        if self.recoveries.get(node, -1) >= at or self.heard.get(node, -2) >= at - 1:
+            return
+        self.failures[node] = max(self.failures.get(node, at), at)
+        self.recoveries.pop(node, None)
+        self.remove(node)
+
+    def hear_recovery(self, node: NodeId, at: int) -> None:
+        if node == self.own:
+            return
+        if self.failures.get(node, at + 1) <= at:
+            del self.failures[node]
+        self.recoveries[node] = max(self.recoveries.get(node, at), at)
+
+    def rebuild(self, told: Iterable[SiblingMember]) -> None:
+        """The most similar of those that we had and that we were told of."""
+        pool = dict(self.members)
+        for member in told:
+            node = member.contact.node
+            known = pool.get(node)
+            if known is None or known.heard < member.heard or not known.vector:
+                address = member.contact.address or (known.contact.address if known is not None else "")
+                heard = min(member.heard, self.cycle)
+                pool[node] = SiblingMember(Contact(node, address), heard, member.vector)
+        living = [member for node, member in pool.items() if node != self.own and node not in self.failures]
+        living.sort(key=lambda member: (-self.rank(member.vector), -member.heard, member.contact.node))
+        self.members = {member.contact.node: member for member in living[: self.size]}
+        self.heard = {node: at for node, at in self.heard.items() if node in self.members}
+
+    def resize(self, size: int) -> None:
+        self.size = size
+        self.rebuild(())
+
+    def bound(self) -> None:
+        """Of too many records the oldest go."""
+        for records in (self.failures, self.recoveries):
+            if len(records) > FAILURES_TOLD_MAX:
+                kept = sorted(records, key=lambda node: (-records[node], node))[:FAILURES_TOLD_MAX]
+                for node in [node for node in records if node not in set(kept)]:
+                    del records[node]
+
+    def check(self) -> None:
+        assert len(self.members) <= self.size, "GE-3: the view is larger than its bound"
+        assert self.own not in self.members and self.own not in self.failures, "GE-3: knows itself"
+        assert not self.members.keys() & self.failures.keys(), "GE-3: somebody who failed is a member"
+        assert len(self.failures) <= FAILURES_TOLD_MAX and len(self.recoveries) <= FAILURES_TOLD_MAX
+        assert self.heard.keys() <= self.members.keys()
