@@ -18,7 +18,7 @@ from tidings.protocols.gossip.failover.levels import (
 )
 from tidings.protocols.gossip.failover.messages import LevelMember, LevelReport, LevelView, SiblingMember, SiblingView
 from tidings.protocols.gossip.failover.similarity import SimilarityScale, Vector, similarity, vector_of
-from tidings.protocols.gossip.failover.views import RECOVERIES_KEPT, SiblingViews
+from tidings.protocols.gossip.failover.views import RECORDS_KEPT, SiblingViews
 
 VECTORS = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(0, 9)).map(vector_of)
 
@@ -99,6 +99,7 @@ X = Contact("x", "x:1")
 def test_a_sibling_that_does_not_answer_is_removed_and_recorded_with_the_cycle() -> None:
     mine = views()
     mine.introduce([Contact("c"), Contact("d")])
+    mine.begin_cycle()
     assert mine.begin_cycle() == ["c", "d"]
     mine.answered("d")
     assert mine.finish_cycle(["c"]) == ["c"]
@@ -174,7 +175,7 @@ def test_whoever_is_said_to_have_failed_and_has_not_says_so() -> None:
 def test_recoveries_are_forgotten() -> None:
     mine = views()
     mine.recoveries["c"] = 10
-    for _ in range(RECOVERIES_KEPT):
+    for _ in range(RECORDS_KEPT + 1):
         mine.begin_cycle()
     assert mine.recoveries == {}
 
@@ -222,6 +223,29 @@ def test_a_forged_failure_evicts_nobody_whom_we_hear() -> None:
         assert "c" in mine.members and "c" not in mine.failures
     mine.begin_cycle()
     assert mine.finish_cycle(["c"]) == ["c"], "our own question decides"
+
+
+def test_brokers_that_hear_each_other_count_cycles_together() -> None:
+    """Not each from every other's, or a cycle would be no span of time."""
+    one, other = SiblingViews("a", 3, lambda vector: 0), SiblingViews("b", 3, lambda vector: 0)
+    for _ in range(5):
+        one.begin_cycle()
+        other.hear_cycle(one.cycle)
+        other.begin_cycle()
+        one.hear_cycle(other.cycle)
+    assert one.cycle == other.cycle == 5
+
+
+def test_who_failed_is_asked_again_and_is_back_when_it_answers() -> None:
+    mine = views()
+    mine.introduce([Contact("c", "c:1"), Contact("d")])
+    mine.begin_cycle()
+    mine.finish_cycle(["c", "d"])
+    assert [mine.next_gone(), mine.next_gone()] == [Contact("c", "c:1"), Contact("d")]
+    mine.answered("c")
+    assert mine.failures == {"d": 10} and mine.recoveries == {"c": 10} and mine.next_gone() == Contact("d")
+    assert mine.members["c"].contact.address == "c:1"
+    mine.check()
 
 
 def test_nobody_is_believed_who_claims_a_cycle_far_ahead() -> None:

@@ -306,10 +306,8 @@ class Router:
 
     def adrift_over(self, now: float) -> list[Effect]:
         over, effects = self.advertisements.adrift.fired(now)
-        for advertisement in over if self.census is not None else ():
-            assert self.census is not None
-            effects += self.census.offers_changed(now, advertisement)
-        return effects
+        changes = [] if self.census is None else [self.census.offers_changed(now, each) for each in over]
+        return effects + [effect for change in changes for effect in change]
 
     def changed(self, now: float, link: NeighbourLink, told: Any) -> list[Effect]:
         """Changes of tables: one, or many packed."""

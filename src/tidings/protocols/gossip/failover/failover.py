@@ -141,6 +141,10 @@ class GossipFailover:
         self.is_counting = False
         """Whether it is for us to find out how deep we are: one deeper than the broker above."""
         self.unanswered: dict[NodeId, None] = {}
+        self.asked: dict[NodeId, None] = {}
+        """Members to whom a question could be sent in this cycle."""
+        self.unlinked: dict[NodeId, None] = {}
+        """Members to whom there was no link at the end of the last one."""
         self.unnoticed: dict[NodeId, None] = {}
         self.quiet = 0
         self.contacted = 0
@@ -166,8 +170,10 @@ class GossipFailover:
                 return self.propagation.strand(batch, neighbour, is_down, beyond, recipients)
             case PeerUp(broker):
                 effects = self.links.came(broker, input.address)
-                is_late = broker in self.unanswered
-                return [*effects, *([self.heartbeat(broker)] if is_late else [])]
+                if broker not in self.unanswered:
+                    return effects
+                self.asked[broker] = None
+                return [*effects, self.heartbeat(broker)]
             case PeerDown(broker):
                 self.links.went(broker)
             case LinkFailed(broker):
@@ -242,12 +248,21 @@ class GossipFailover:
         self.unanswered = dict.fromkeys(asked)
         self.contacted = len(asked)
         effects = self.keep_links()
-        effects += [self.heartbeat(node) for node in asked if node in self.links.peers]
+        self.asked = {node: None for node in asked if node in self.links.peers}
+        effects += [self.heartbeat(node) for node in self.asked]
+        if len(asked) < self.params.siblings and (gone := self.views.next_gone()) is not None:
+            self.contacted += 1
+            effects += self.send(gone, SiblingHeartbeat(self.views.cycle))
         return [
             *effects,
             SetTimer("answers", now + self.params.answer_within),
             SetTimer("cycle", now + self.params.period),
         ]
+
+    def is_silent(self, node: NodeId) -> bool:
+        """It was asked and does not answer, or cannot be reached for a whole cycle: a link that is lost may be one that
+        nobody wants at the other end, and come back."""
+        return node in self.asked if node in self.links.peers else node in self.unlinked
 
     def rates(self) -> Mapping[AdvertisementId, float] | None:
         return self.routes.publication_rates() if self.params.measure == "weighted" else None
@@ -257,7 +272,8 @@ class GossipFailover:
 
     def finish_cycle(self, now: float) -> list[Effect]:
         views = self.views
-        suspected = views.finish_cycle(self.unanswered)
+        suspected = views.finish_cycle([node for node in self.unanswered if self.is_silent(node)])
+        self.unlinked = {node: None for node in views.members if node not in self.links.peers}
         self.unanswered = {}
         self.horizon.take_answers()
         self.adapt(len(suspected))

@@ -13,7 +13,7 @@ The printed algorithm leaves cases open, and each is settled here as dependable.
     G-12  the sender's own vector comes with its view
     G-13  a stale failure does not undo a newer recovery; a newer failure removes the recovery
     G-14  we never record ourselves; whoever is said to be failed, and is us, is told as recovered
-    G-15  recoveries are forgotten after `RECOVERIES_KEPT` cycles
+    G-15  recoveries are forgotten after `RECORDS_KEPT` cycles; so are failures, since nobody decommissions brokers here
 
 One more rule, since anybody may lie: our own evidence counts more than what others say. A member that answered us in
 the cycle that is named, or in the one before it, is not evicted because somebody says so; our next question decides.
@@ -30,8 +30,8 @@ from tidings.model.identity import NodeId
 from tidings.protocols.gossip.failover.messages import SiblingMember, SiblingView
 from tidings.protocols.gossip.failover.similarity import Vector
 
-RECOVERIES_KEPT = 20
-"""Cycles for which a recovery is told."""
+RECORDS_KEPT = 20
+"""Cycles for which a failure or a recovery is told."""
 
 Ranking = Callable[[Vector], int]
 
@@ -40,7 +40,12 @@ class SiblingViews:
     def __init__(self, own: NodeId, size: int, rank: Ranking) -> None:
         self.own, self.size, self.rank = own, size, rank
         self.cycle = 0
+        self.begun = 0
+        """Our last one. A number that was heard meanwhile is the one of our next: else each broker would count on from
+        every other, and a cycle would be no span of time."""
         self.members: dict[NodeId, SiblingMember] = {}
+        self.gone: dict[NodeId, Contact] = {}
+        """Members that failed, while they are recorded so: one is asked again now and then."""
         self.failures: dict[NodeId, int] = {}
         self.recoveries: dict[NodeId, int] = {}
         self.heard: dict[NodeId, int] = {}
@@ -65,6 +70,7 @@ class SiblingViews:
         """We are in another group now."""
         self.members.clear()
         self.failures.clear()
+        self.gone.clear()
         self.recoveries.clear()
         self.heard.clear()
 
@@ -77,11 +83,25 @@ class SiblingViews:
 
     def begin_cycle(self) -> list[NodeId]:
         """Whom to ask."""
-        self.cycle += 1
-        self.recoveries = {node: at for node, at in self.recoveries.items() if at > self.cycle - RECOVERIES_KEPT}
+        self.cycle = self.begun = max(self.cycle, self.begun + 1)
+        self.recoveries = {node: at for node, at in self.recoveries.items() if at > self.cycle - RECORDS_KEPT}
+        self.failures = {node: at for node, at in self.failures.items() if at > self.cycle - RECORDS_KEPT}
         return list(self.members)
 
+    def next_gone(self) -> Contact | None:
+        """Who is asked again: the one whose turn was longest ago."""
+        self.gone = {node: contact for node, contact in self.gone.items() if node in self.failures}
+        if not self.gone:
+            return None
+        node = next(iter(self.gone))
+        contact = self.gone[node] = self.gone.pop(node)
+        return contact
+
     def answered(self, node: NodeId) -> None:
+        if node in self.failures:
+            del self.failures[node]
+            self.recoveries[node] = self.cycle
+            self.introduce([self.gone.get(node, Contact(node))])
         if node in self.members:
             self.heard[node] = self.cycle
 
@@ -96,6 +116,8 @@ class SiblingViews:
         return suspected
 
     def suspect(self, node: NodeId) -> None:
+        if node in self.members:
+            self.gone[node] = self.members[node].contact
         self.remove(node)
         self.failures[node] = self.cycle
         self.recoveries.pop(node, None)
@@ -132,6 +154,8 @@ class SiblingViews:
             return
         if self.recoveries.get(node, -1) >= at or self.heard.get(node, -2) >= at - 1:
             return
+        if node in self.members:
+            self.gone[node] = self.members[node].contact
         self.failures[node] = max(self.failures.get(node, at), at)
         self.recoveries.pop(node, None)
         self.remove(node)
@@ -164,6 +188,7 @@ class SiblingViews:
 
     def bound(self) -> None:
         """Of too many records the oldest go."""
+        self.gone = {node: contact for node, contact in self.gone.items() if node in self.failures}
         for records in (self.failures, self.recoveries):
             if len(records) > FAILURES_TOLD_MAX:
                 kept = sorted(records, key=lambda node: (-records[node], node))[:FAILURES_TOLD_MAX]
