@@ -30,7 +30,7 @@ from tidings.protocols.gossip.failover.messages import (
     ViewAnswer,
     ViewRequest,
 )
-from tidings.protocols.gossip.failover.neighbourhood import DirectPublications, Nearby, NearbyBroker, Neighbourhood
+from tidings.protocols.gossip.failover.neighbourhood import Nearby, NearbyBroker, Neighbourhood, PublicationsBeyond
 from tidings.protocols.gossip.failover.params import FailoverParams, NeighbourhoodParams, RandomViewsParams
 from tidings.protocols.gossip.failover.propagation import NO_VIEW
 from tidings.protocols.gossip.failover.random_views import RandomGossip, RandomViews
@@ -425,12 +425,12 @@ def test_a_neighbourhood_sends_past_delta_failures_and_drops_behind_more() -> No
     wanted = batch(1, b=1)
     told = of(Send, broker.handle(0.0, Stranded("b5", wanted)))
     assert [each.to for each in told] == ["b10", "b11"]
-    assert all(each.message == DirectPublications(wanted, "b5") for each in told)
+    assert all(each.message == PublicationsBeyond(wanted, "b5") for each in told)
     for gone in ("b10", "b11"):
         broker.handle(0.0, PeerDown(gone, 1))
     effects = broker.handle(0.0, Stranded("b5", wanted))
     assert of(Send, effects) == [] and len(of(Drop, effects)) == 2
-    assert broker.handle(0.0, Received("b4", DirectPublications(wanted, "b5"))) == [Rescued(wanted, "b5")]
+    assert broker.handle(0.0, Received("b4", PublicationsBeyond(wanted, "b5"))) == [Rescued(wanted, "b5")]
 
 
 def test_a_neighbourhood_sends_to_nobody_who_does_not_want_it() -> None:

@@ -190,7 +190,7 @@ CODES = {
     0x0810: "ViewsShuffled",
     0x0811: "RandomGossip",
     0x0818: "Nearby",
-    0x0819: "DirectPublications",
+    0x0819: "PublicationsBeyond",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -434,7 +434,7 @@ EXAMPLES: list[tuple[Message, str]] = [
         "081891919492a161a3683a31a1620291a561203d2031",
     ),
     (
-        neighbourhood.DirectPublications(ON_AIR, "c"),
+        neighbourhood.PublicationsBeyond(ON_AIR, "c"),
         "08199297a170a5702f314061cb400000000000000000910791c4018091c40178a163",
     ),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),

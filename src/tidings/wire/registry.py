@@ -191,7 +191,7 @@ REGISTRY.add(0x0808, failover.GossipAsked)
 REGISTRY.add(0x0810, random_views.ViewsShuffled)
 REGISTRY.add(0x0811, random_views.RandomGossip)
 REGISTRY.add(0x0818, neighbourhood.Nearby)
-REGISTRY.add(0x0819, neighbourhood.DirectPublications)
+REGISTRY.add(0x0819, neighbourhood.PublicationsBeyond)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

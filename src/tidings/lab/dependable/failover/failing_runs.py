@@ -38,7 +38,7 @@ from tidings.protocols.gossip.failover.failover import GossipFailover
 from tidings.protocols.gossip.failover.introduction import Introduce
 from tidings.protocols.gossip.failover.levels import group_of
 from tidings.protocols.gossip.failover.messages import GossipPublications
-from tidings.protocols.gossip.failover.neighbourhood import DirectPublications
+from tidings.protocols.gossip.failover.neighbourhood import PublicationsBeyond
 from tidings.protocols.gossip.failover.params import (
     AnyFailoverParams,
     FailoverParams,
@@ -294,7 +294,7 @@ class OverheadRows(Observer):
                 self.note(now, name, ViewCompared(self.cycles, min(common, optimal), optimal))
 
 
-COUNTED = (Publications, GossipPublications, RandomGossip, DirectPublications)
+COUNTED = (Publications, GossipPublications, RandomGossip, PublicationsBeyond)
 
 
 def key_of(head: bytes) -> str:

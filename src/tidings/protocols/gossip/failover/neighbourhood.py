@@ -11,7 +11,7 @@ To know who lives there are links to all of the neighbourhood. Its price is that
 with delta, and so do what is told and who has to be watched. In each period a broker probes, along each branch, up to
 the first one that lives.
 
-Messages: `Nearby`, when something has changed, at most once in a period; `DirectPublications`. Timer: "cycle".
+Messages: `Nearby`, when something has changed, at most once in a period; `PublicationsBeyond`. Timer: "cycle".
 """
 
 from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ class Nearby(Message, frozen=True):
     brokers: Annotated[tuple[NearbyBroker, ...], Meta(max_length=NEARBY_MAX)]
 
 
-class DirectPublications(Message, frozen=True):
+class PublicationsBeyond(Message, frozen=True):
     """These had to go to you by `before`, which failed."""
 
     batch: Publications
@@ -102,7 +102,7 @@ class NearbyBranch:
 class Neighbourhood:
     """`Neighbourhood("b", NeighbourhoodParams(), routes)`."""
 
-    messages: tuple[type, ...] = (Nearby, DirectPublications)
+    messages: tuple[type, ...] = (Nearby, PublicationsBeyond)
     hears: tuple[type, ...] = (PeerUp, PeerDown, LinkFailed, NeighbourUp, NeighbourDown, Stranded)
     tells: tuple[type[Signal], ...] = (Rescued, LinkWanted, LinkUnwanted)
 
@@ -122,7 +122,7 @@ class Neighbourhood:
         match input:
             case Received(sender, Nearby() as nearby):
                 return self.hear(sender, nearby)
-            case Received(sender, DirectPublications(batch, before) as message):
+            case Received(sender, PublicationsBeyond(batch, before) as message):
                 is_linked = sender in self.links.peers
                 return [Rescued(batch, before)] if is_linked else [Drop(message, NOT_LINKED)]
             case Stranded(neighbour, batch):
@@ -204,7 +204,7 @@ class Neighbourhood:
             if self.is_alive(broker.contact.node):
                 part = plain(pick(batch, places, receipt=0))
                 self.sent += 1
-                effects += self.links.send(self.cycle, broker.contact, DirectPublications(part, broker.before))
+                effects += self.links.send(self.cycle, broker.contact, PublicationsBeyond(part, broker.before))
                 continue
             behind = branch.behind.get(broker.contact.node, [])
             if not behind:
