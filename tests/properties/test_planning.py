@@ -305,3 +305,13 @@ def test_a_program_reduced_by_its_relaxation_has_the_same_outcome_and_cost(examp
                 assert (smaller.outcome, smaller.cost) == (whole.outcome, whole.cost)
                 impossible += whole.outcome is SolverOutcome.IMPOSSIBLE
     assert impossible
+
+
+def test_more_to_choose_from_never_takes_more_steps(examples: int) -> None:
+    """IT-4."""
+    fewer = 0
+    for initial, goal in drawn(15, max(12, examples // 4), 5, 8):
+        steps = {name: len(make_plan(initial, goal, PlanOrder(action_set=name)).plan.steps) for name in "EAN"}
+        assert steps["N"] <= steps["A"] <= steps["E"]
+        fewer += steps["N"] < steps["E"]
+    assert fewer
