@@ -134,6 +134,7 @@ def test_a_liar_draws_links_to_itself_and_makes_no_cycle_among_the_others() -> N
     """It says to stand wherever it likes, and to be whatever anybody takes it for."""
     world = RingWorld(5, 10, checking=False)
     world.run_until_right(30.0)
+    world.is_lied_to = True
     liar = world.names[4]
     rng = random_stream(1, "liar")
     honest = world.overlays()
@@ -163,6 +164,7 @@ def test_whatever_a_liar_says_of_the_ring_there_is_no_cycle_and_nothing_of_it_la
     """Owners, successors and places that are not, also of brokers that are not, told to those it is linked with."""
     world = RingWorld(data.draw(st.integers(0, 20)), 9, checking=False)
     world.run_until_right(30.0)
+    world.is_lied_to = True
     liar = world.names[data.draw(st.integers(0, 8))]
     honest = world.overlays()[liar]
     keys = st.integers(0, honest.reference.keys - 1)
@@ -186,6 +188,7 @@ def test_whatever_a_liar_says_of_the_ring_there_is_no_cycle_and_nothing_of_it_la
         if not honest.ring.peers:
             break
     world.crash(liar)
+    world.is_lied_to = False
     world.run_until_right(120.0)
     world.simulator.run(world.simulator.now + 60.0)
     world.simulator.check()
