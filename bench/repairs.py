@@ -4,12 +4,13 @@
     python -m bench.repairs --repair timed --any-ends
     python -m bench.repairs --large                one link with 100,000 filters that are all different
 
-All brokers are dispatchers of their own (`nodes/dispatcher.py`) with hosts of their own on loopback, in one process: a
-hundred processes would not fit in memory here. They are a balanced tree; who wants what is at home at one broker: its
+All brokers are dispatchers of their own (`nodes/dispatcher.py`) with hosts of their own on loopback, in one process, so
+that they fit into the memory of a small machine. They are a balanced tree; who wants what is at home at one broker: its
 clients have 1,000 subscriptions, `--filters` of all brokers together being different, so that tables hold each of these
 once for each neighbour behind whom it is wanted. A link is drawn and cut, 0.1 s later another one takes its place, one
 end of which is an end of the lost one, as where brokers look for a new parent themselves; with `--any-ends` it may be
-anywhere. Lost neighbours are waited for at most 1.5 s (by default "resuming" waits for 30).
+anywhere. Most links of a tree lead to a leaf; `--least 10` draws those with ten brokers or more on either side. Lost
+neighbours are waited for at most 1.5 s (by default "resuming" waits for 30).
 
 Shown are, for each repair, means over the links: messages as the source counts them, a filter that is told or taken
 back being one, `Activate` and `PathEdit` as many as they carry, signals a tenth (dynamic-topologies.md 2.7); frames and
@@ -42,12 +43,12 @@ from tidings.protocols.routing.params import RepairName, RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.client import OpenSubscription
 from tidings.sim.topologies.shapes import balanced_tree
-from tidings.workloads.substitutions import Pair, Substitution, substitutions
+from tidings.workloads.substitutions import Pair, PlannedTree, Substitution, substitutions, way_back
 
 BROKERS, SUBSCRIPTIONS, FILTERS, LINKS = 100, 100_000, 2_000, 10
 REPAIRS: tuple[RepairName, ...] = ("strawman", "resuming", "timed", "notified", "informed", "path")
 REPAIR_AFTER = 0.1
-WAIT = 1.5
+WAIT, DEGREE = 1.5, 4
 LOOK = 0.01
 """Seconds between two looks at whether it is over."""
 
@@ -225,20 +226,40 @@ def mean_of(replaced: Sequence[ReplacedLink]) -> ReplacedLink:
 
 
 async def measure(repair: RepairName, chosen: argparse.Namespace) -> ReplacedLink:
-    topology = balanced_tree(chosen.brokers, degree=4)
+    topology = balanced_tree(chosen.brokers, degree=DEGREE)
     edges = [(edge.a, edge.b) for edge in topology.edges]
     names = list(topology.nodes)
     wanted: dict[NodeId, list[str]] = {name: [] for name in names}
     for number in range(chosen.filters):
         wanted[names[number % len(names)]].append(f"symbol = 'S{number}' AND price > {number % 1000}")
-    times = [float(number) for number in range(1, chosen.links + 1)]
-    plan = substitutions(edges, times, REPAIR_AFTER, chosen.seed, shares_end=not chosen.any_ends)
+    if chosen.least:
+        plan = inner_changes(edges, chosen)
+    else:
+        times = [float(number) for number in range(1, chosen.links + 1)]
+        plan = substitutions(edges, times, REPAIR_AFTER, chosen.seed, shares_end=not chosen.any_ends)
     network = BrokerNetwork(edges, repair, wanted)
     with SteppedCollection(lambda: 0.0, time.monotonic):
         await network.start(chosen.subscriptions)
         replaced = [await network.replace(f"r{number}", change) for number, change in enumerate(plan)]
         await network.stop()
     return mean_of(replaced)
+
+
+def inner_changes(edges: Sequence[Pair], chosen: argparse.Namespace) -> list[Substitution]:
+    """Of links with at least so many brokers on both sides; the end on the smaller side looks for another one."""
+    rng, tree, plan = Random(chosen.seed), PlannedTree(edges, DEGREE), list[Substitution]()
+    while len(plan) < chosen.links:
+        pair = rng.choice(list(tree.up_at))
+        sides = [tree.ways(end, other) for end, other in (pair, pair[::-1])]
+        place = int(len(sides[1]) < len(sides[0]))
+        near, last, small, large = pair[place], pair[1 - place], sides[place], sides[1 - place]
+        free = [name for name in large if len(tree.near[name]) < DEGREE and name != last]
+        if len(small) >= chosen.least and free:
+            far = rng.choice(free)
+            plan.append(Substitution(0.0, REPAIR_AFTER, (near,), tuple(way_back(large, far))))
+            del tree.up_at[pair], tree.near[near][last], tree.near[last][near]
+            tree.join(near, far, at=0.0)
+    return plan
 
 
 def show(repair: RepairName, mean: ReplacedLink, strawman: float) -> None:
@@ -279,6 +300,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--filters", type=int, default=FILTERS, help="how many of them are different")
     parser.add_argument("--links", type=int, default=LINKS, help="that are replaced, one after the other")
     parser.add_argument("--seed", type=int, default=1, help="which links, and by which others")
+    parser.add_argument(
+        "--least", type=int, default=0, help="brokers at least on either side of a link; 0 for any link"
+    )
     parser.add_argument("--any-ends", action="store_true", help="new links need not have an end of the lost one")
     parser.add_argument("--repair", choices=REPAIRS, action="append", help="may be repeated; all by default")
     parser.add_argument("--large", action="store_true", help="one link, as many filters as subscriptions")

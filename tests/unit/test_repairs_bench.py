@@ -18,6 +18,12 @@ def test_it_replaces_links_of_brokers_on_sockets_and_shows_a_line_for_each_repai
     assert path.split()[0] == "path" and float(path.split()[1].replace(",", "")) > 0
 
 
+def test_links_may_be_those_that_have_several_brokers_on_either_side(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--brokers", "8", "--subscriptions", "16", "--filters", "8", "--links", "2", "--least", "2"]
+    assert repairs.main([*small, "--repair", "path"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[0] == "path"
+
+
 def test_one_link_may_have_many_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert repairs.main(["--large", "--subscriptions", "50", "--repair", "strawman"]) == 0
     _, line = capsys.readouterr().out.splitlines()
