@@ -21,7 +21,6 @@ PAGE = ROOT / "docs/reference/notes.md"
 
 WAITING: dict[type[Note], str] = {
     notes.Misrouted: "dynamic topologies",
-    notes.Queued: "popularity",
     notes.PlanMade: "planned change",
     notes.PlanExecuted: "planned change",
     notes.Shifted: "planned change",

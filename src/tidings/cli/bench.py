@@ -41,6 +41,9 @@ def bench(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Measure a broker inside this process, not a running one.")
     ] = False,
+    batches: Annotated[
+        bool, typer.Option("--batches", help="Measure what batches cost a broker, by their size; no broker is needed.")
+    ] = False,
     json: Json = False,
     *,
     reach: Reach,
@@ -50,7 +53,11 @@ def bench(
     \b
     Example:
       tidings bench --embedded --events 20000
+      tidings bench --batches
     """
+    if batches:
+        show_batches(json)
+        return
     if embedded:
         reach = msgspec.structs.replace(reach, broker="memory:")
     measured = asyncio.run(measure(reach, events, singles, size))
@@ -61,6 +68,26 @@ def bench(
     show(f"throughput  {measured.events_per_second:,.0f} events/s")
     show(f"latency     p50 {measured.latency_p50_ms:.2f} ms, p99 {measured.latency_p99_ms:.2f} ms, one event at a time")
     show(f"receipt     {measured.receipt_ms:.2f} ms from subscribe to receipt")
+
+
+class BatchRow(msgspec.Struct, frozen=True):
+    size: int
+    publications_per_second: float
+    units: float
+
+
+def show_batches(json: bool) -> None:
+    from tidings.net.broker.capacity import batch_costs, cost_slope
+
+    costs = batch_costs()
+    if json:
+        print_json([BatchRow(*cost) for cost in costs])
+        return
+    show("publications in a batch, publications/s of one core, what a batch costs in publications that travel alone")
+    for cost in costs:
+        show(f"{cost.size:6}  {cost.publications_per_second:12,.0f}  {cost.units:8.2f}")
+    show(f"a batch of n costs about 1 + {cost_slope(costs):.2f} (n - 1)")
+    show(f"capacity = {costs[0].publications_per_second:,.0f}")
 
 
 async def measure(reach: Reach, events: int, singles: int, size: int) -> BenchResult:

@@ -22,6 +22,12 @@ class PublishRequest(Request, frozen=True):
     """Base of the requests that make a `publish` row of a trace."""
 
 
+class CapacityMeasured(Request, frozen=True):
+    """From whoever runs a broker that goes by popularity: so many publications it can forward in a second."""
+
+    units_per_second: float
+
+
 class Publish(PublishRequest, frozen=True):
     """The application wants this event to reach whoever asked for it."""
 

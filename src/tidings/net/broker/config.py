@@ -48,6 +48,7 @@ from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.gossip.failover.params import FailoverParams
+from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import InspectionParams
 from tidings.protocols.presence.params import PresenceParams
 
@@ -69,6 +70,7 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "inspection": (InspectionParams,),
     "presence": (PresenceParams,),
     "failover": (FailoverParams,),
+    "groups": (LpbcastParams,),
 }
 """The parts of a broker: the parameters of each kind that there is, the usual one first."""
 

@@ -28,6 +28,7 @@ from tidings.matching.index.index import prepare
 from tidings.model.identity import at
 from tidings.net.addresses import address_text
 from tidings.net.audit import Audit, make_audit_logger
+from tidings.net.broker.capacity import measure_capacity
 from tidings.net.broker.config import Config, plain
 from tidings.net.broker.health import HealthServer
 from tidings.net.broker.rights import LOOK_PERIOD, Rights
@@ -42,6 +43,8 @@ from tidings.protocols.access.judge import Role, Verdict, open_judge
 from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
 from tidings.protocols.overlay.lstree.params import LsTreeParams
+from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.requests import CapacityMeasured
 from tidings.pubsub.rows import BrokerRow, CounterRow, Gauge, SettingRow
 from tidings.trace.writers import open_writer
 
@@ -114,6 +117,7 @@ class BrokerService:
             routing=config.build("routing"),
             delivery=config.build("delivery", clock_offset=offset, is_durable=is_durable),
             inspection=config.build("inspection"),
+            groups=config.build("groups"),
             # Who finds other links by himself gains by knowing soon that one is dead.
             failover=config.build("failover"),
             presence=config.build("presence") if isinstance(overlay, LsTreeParams | DhTreeParams) else None,
@@ -174,6 +178,7 @@ class BrokerService:
             self.host.log.warning("fewer connections than streams_max can be open", problem=problem)
         try:
             await self.host.start()
+            await self.measure()
             if self.health is not None:
                 await self.health.start()
             async with asyncio.timeout(READY_TIMEOUT):
@@ -186,6 +191,14 @@ class BrokerService:
             raise
         if self.rights is not None:
             self.watching = asyncio.get_running_loop().create_task(self.watch_rights(self.rights))
+
+    async def measure(self) -> None:
+        """Routing by popularity has to know how much this broker can forward."""
+        routing = self.config.build("routing")
+        if isinstance(routing, RoutingParams) and routing.popularity != "off" and routing.capacity is None:
+            units = await asyncio.to_thread(measure_capacity)
+            self.host.log.info("measured how much this broker can forward", publications_per_second=round(units))
+            self.host.inject(CapacityMeasured(units))
 
     async def stop(self) -> None:
         """Finish what was begun, then leave."""

@@ -81,7 +81,7 @@ STRATEGIES: tuple[StrategyName, ...] = ("advertisement", "advertisement", "adver
 LATENCIES, LOSSES, RATES_BPS = (0.0, 0.002, 0.02, 0.1), (0.0, 0.01, 0.1), (0.0, 20e6, 100e6, 1e9)
 """Of links: seconds one way, the share of packets lost while faults last, and how much fits through; 0 is all."""
 DrawnPopularity = PopularityName | Literal["any"]
-POPULARITIES: tuple[PopularityName, ...] = ("off", "batching")
+POPULARITIES: tuple[PopularityName, ...] = ("off", "off", "off", "batching", "direct", "gossip")
 CAPACITIES = (1.0, 50.0)
 """Publications a second that a broker believes to be able to forward."""
 DrawnFailover = FailoverChoice | Literal["any"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from tidings.machine.effects import Effect
-from tidings.machine.inputs import Signal, TimerKey
+from tidings.machine.inputs import Input, Signal, TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import PublicationsSkipped
@@ -29,9 +29,9 @@ class Carriage(Protocol):
 
     messages: ClassVar[tuple[type[Message], ...]]
     """Its own; only these are heard from nodes that are no neighbours, too."""
-    hears: ClassVar[tuple[type[Signal], ...]]
+    hears: ClassVar[tuple[type, ...]]
     tells: ClassVar[tuple[type[Signal], ...]]
-    """Signals of its own, as those of any part of a node."""
+    """Signals and requests of its own, as those of any part of a node."""
 
     def start(self) -> None:
         """There is no timer any more; every link was closed."""
@@ -61,7 +61,7 @@ class Carriage(Protocol):
         """One of `messages`."""
         ...
 
-    def hear(self, now: float, signal: Signal) -> list[Effect]:
+    def hear(self, now: float, input: Input) -> list[Effect]:
         """One of those it hears."""
         ...
 

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Signal
+from tidings.machine.inputs import Input, Signal
 from tidings.machine.message import Contact, Count, Message
 from tidings.machine.window import SendWindow, TakenBytes
 from tidings.matching import Index
@@ -71,7 +71,7 @@ class DirectTarget:
 
 class DirectCarriage(AsideCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = (*AsideCarriage.messages, DirectPublications, DirectTaken)
-    hears: ClassVar[tuple[type[Signal], ...]] = (PeerUp, PeerDown, LinkFailed)
+    hears: ClassVar[tuple[type, ...]] = (*AsideCarriage.hears, PeerUp, PeerDown, LinkFailed)
     tells: ClassVar[tuple[type[Signal], ...]] = (LinkWanted, LinkUnwanted)
 
     def __init__(self, carrier: BatchCarrier) -> None:
@@ -139,8 +139,8 @@ class DirectCarriage(AsideCarriage):
                 effects.append(LinkUnwanted(broker, USER))
         return effects
 
-    def hear(self, now: float, signal: Signal) -> list[Effect]:
-        match signal:
+    def hear(self, now: float, input: Input) -> list[Effect]:
+        match input:
             case PeerUp(broker):
                 self.peers[broker] = TakenBytes(self.params.publications_window_bytes // TAKEN_STEPS)
                 if broker in self.targets:
@@ -151,6 +151,8 @@ class DirectCarriage(AsideCarriage):
                     return self.link(broker, self.targets[broker])
             case LinkFailed(broker, _, is_refused) if is_refused:
                 self.targets.pop(broker, None)
+            case _:
+                return super().hear(now, input)
         return []
 
     # At the publisher's broker.

@@ -30,7 +30,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Signal
+from tidings.machine.inputs import Input, Signal
 from tidings.machine.message import Contact, Count, Message, Name
 from tidings.model.bounds import GROUP_MEMBERS_MAX
 from tidings.model.identity import NodeId
@@ -58,7 +58,7 @@ class GroupClosed(Message, frozen=True):
 
 class GossipingCarriage(AsideCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = (*AsideCarriage.messages, GroupOpened, GroupClosed)
-    hears: ClassVar[tuple[type[Signal], ...]] = (GroupHeard, GroupViewed)
+    hears: ClassVar[tuple[type, ...]] = (*AsideCarriage.hears, GroupHeard, GroupViewed)
     tells: ClassVar[tuple[type[Signal], ...]] = (GroupJoined, GroupLeft, GroupSaid)
 
     def __init__(self, carrier: BatchCarrier) -> None:
@@ -159,15 +159,15 @@ class GossipingCarriage(AsideCarriage):
         del self.joined[advertisement]
         return [GroupLeft(advertisement)]
 
-    def hear(self, now: float, signal: Signal) -> list[Effect]:
-        match signal:
+    def hear(self, now: float, input: Input) -> list[Effect]:
+        match input:
             case GroupViewed(advertisement, members):
                 if advertisement in self.opened:
                     self.group_views[advertisement] = members
                 return []
             case GroupHeard(batch):
                 return self.take_aside(now, batch)
-        return []
+        return super().hear(now, input)
 
     # What others may look at.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tidings.machine.effects import Effect, Send, Transport
-from tidings.machine.inputs import Signal, TimerKey
+from tidings.machine.inputs import Input, Signal, TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.carriage.carriage import Parcel
@@ -22,7 +22,7 @@ class PlainCarriage:
     (`RoutingParams(transport=...)`) parcels may be lost or overtaken; what is larger than a datagram does not leave."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
-    hears: ClassVar[tuple[type[Signal], ...]] = ()
+    hears: ClassVar[tuple[type, ...]] = ()
     tells: ClassVar[tuple[type[Signal], ...]] = ()
 
     def __init__(self, carrier: BatchCarrier) -> None:
@@ -66,7 +66,7 @@ class PlainCarriage:
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         return []
 
-    def hear(self, now: float, signal: Signal) -> list[Effect]:
+    def hear(self, now: float, input: Input) -> list[Effect]:
         return []
 
     def withdrawn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from tidings.machine.effects import Drop, Effect, SetTimer
-from tidings.machine.inputs import TimerKey
+from tidings.machine.inputs import Input, TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.carriage.carriage import Parcel
@@ -24,6 +24,7 @@ from tidings.protocols.routing.popularity import Evaluation, Popularity, StreamK
 from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.notes import Forwarded
 from tidings.pubsub.publications import Publications, PublicationsAround
+from tidings.pubsub.requests import CapacityMeasured
 from tidings.pubsub.rows import Gauge, StreamRow, View
 from tidings.pubsub.signals import AdvertisementId
 
@@ -36,6 +37,7 @@ NO_NEIGHBOUR = "gathered publications of a node that is no neighbour"
 
 class PopularCarriage(PlainCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = ()
+    hears: ClassVar[tuple[type, ...]] = (CapacityMeasured,)
 
     def __init__(self, carrier: BatchCarrier) -> None:
         super().__init__(carrier)
@@ -100,6 +102,12 @@ class PopularCarriage(PlainCarriage):
     def close(self, neighbour: NodeId) -> list[Effect]:
         self.popularity.forget(neighbour)
         return super().close(neighbour)
+
+    def hear(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case CapacityMeasured(units_per_second) if self.params.capacity is None and units_per_second > 0:
+                self.popularity.capacity = units_per_second
+        return []
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]:
         return self.evaluate(now) if key == TIMER else []

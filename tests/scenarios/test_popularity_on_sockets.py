@@ -1,0 +1,79 @@
+"""Brokers on sockets that go by popularity: clients notice nothing of it, but for what they were not promised."""
+
+import pytest
+
+from tests.scenarios.services import chain
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import play, until
+from tidings.net.addresses import address_text
+from tidings.net.broker.service import BrokerService
+from tidings.protocols.routing.carriage.popular import PopularCarriage
+from tidings.protocols.routing.params import PopularityName
+from tidings.protocols.routing.router import Router
+
+
+def carriage(service: BrokerService) -> PopularCarriage:
+    assert isinstance(service.node.routing, Router)
+    found = service.node.routing.carrier.carriage
+    assert isinstance(found, PopularCarriage)
+    return found
+
+
+@pytest.mark.parametrize("way", ["batching", "direct", "gossip"])
+def test_what_few_want_comes_another_way_and_promises_are_kept(way: PopularityName) -> None:
+    async def scenario() -> None:
+        routing = {"engine": "plain", "popularity": way, "capacity": 1.0, "evaluated_every": 0.1, "batched_for": 0.1}
+        async with (
+            chain("a", "b", "c", "d", routing=routing, groups={"interval": 0.1}) as brokers,
+            connect("tidings://" + address_text(brokers["a"].address), name="pub") as publisher,
+            connect("tidings://" + address_text(brokers["d"].address), name="far") as far,
+            connect("tidings://" + address_text(brokers["c"].address), name="sure") as sure,
+        ):
+            for kind in ("popular", "rare"):
+                await publisher.advertise(f"kind = '{kind}'")
+            loose = await far.subscribe("kind = 'rare'", guarantee="none")
+            others = [await far.subscribe("kind = 'popular'", guarantee="none") for _ in range(4)]
+            ours = carriage(brokers["a"])
+            numbers: set[object] = set()
+            count = 0
+
+            async def publish() -> None:
+                nonlocal count
+                count += 1
+                await publisher.publish({"kind": "popular", "n": count})
+                await publisher.publish({"kind": "rare", "n": count})
+
+            async def take() -> None:
+                for event in await loose.take(100):
+                    assert event.attributes["n"] not in numbers, "twice"
+                    numbers.add(event.attributes["n"])
+
+            while ours.diverted["diverted"] < 5:
+                await publish()
+                await take()
+            while len(numbers) < count:
+                await take()
+            # Who was promised something gets all of it, in order, whatever the others' way was before.
+            kept = await sure.subscribe("kind = 'rare'", guarantee="installed")
+            first = count + 1
+            got: list[object] = []
+            for _ in range(30):
+                await publish()
+                got += [event.attributes["n"] for event in await kept.take(1)]
+                await take()
+            assert got == list(range(first, count + 1))
+            while len(numbers) < count:
+                await take()
+            assert numbers == set(range(1, count + 1)) and len(others) == 4
+
+    play(scenario())
+
+
+def test_a_broker_measures_its_capacity_when_nobody_says_it() -> None:
+    async def scenario() -> None:
+        async with chain("a", routing={"engine": "plain", "popularity": "batching"}) as brokers:
+            measured = carriage(brokers["a"])
+            await until(lambda: measured.popularity.capacity != measured.params.units_per_second)
+            assert measured.popularity.capacity > 0
+
+    play(scenario())
