@@ -64,6 +64,7 @@ class PopularCarriage(PlainCarriage):
             is_popular = self.popularity.offer(neighbour, parcel.advertisement, count)
             if source is not None or type(parcel) is PublicationsAround:
                 # Only the publisher's broker diverts, and nothing that had to go around a failure already.
+                self.overtake(now, neighbour, parcel, effects)
                 on_tree.append((neighbour, parcel))
                 self.note(neighbour, parcel, "tree", effects)
                 continue
