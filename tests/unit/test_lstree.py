@@ -415,6 +415,11 @@ def test_parameters_that_make_no_sense_are_refused() -> None:
         with pytest.raises(UsageError):
             LsTreeParams(**wrong)
 
+    # The least degree says nothing where no strategy asks for it.
+    assert LsTreeParams(degree_max=2).degree_max == 2
+    with pytest.raises(UsageError):
+        LsTreeParams(instance="RUmDGM", degree_max=2)
+
 
 # Being below somebody, and losing it.
 

@@ -143,7 +143,8 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             check_instance(self.instance)
         for name, least, most in (
             ("degree_max", 2, 10_000),
-            ("degree_min", 0, self.degree_max - 1),
+            # Where no strategy asks for it, it says nothing.
+            ("degree_min", 0, self.degree_max - 1 if self.has_degree_min else 10_000),
             ("children_max", 1, 100_000),
             ("ancestors", 1, ANCESTORS_MAX),
             ("contacts_kept", 1, CONTACTS_MAX - 1),
