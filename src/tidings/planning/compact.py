@@ -1,4 +1,4 @@
-"""The integer program that plans are made with: the same plans as `literal.py`, a hundredth of its size.
+"""The integer program that plans are made with: the same plans as `literal.py`, a fortieth of its size.
 
 **Links instead of propositions.** Whether a link is removable follows from the goal, so it is no variable. What is
 left is one variable for each link and step, `there`, and one for each action and step, `done`:
