@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 EXPECTED = {
+    "plan_change.py": ["mean latency 281 ms today, 98 ms in the goal", "step 1: shift(berlin, oslo, tokyo)"],
     "hello.py": ["installed by", "magnitude 5.1 somewhere", "magnitude 6.0 somewhere"],
     "continue_later.py": ["read 0\nread 1\nstopped\nread 2\nread 3\nread 4\n"],
     "publisher.py": [
