@@ -72,7 +72,7 @@ class Mover:
         if not self.params.is_near:
             return []
         wait, self.wait = min(self.wait, self.params.nearer_period), min(2 * self.wait, self.params.nearer_period)
-        return [SetTimer("nearer", now + wait * (0.5 + self.rng.random()))]
+        return [SetTimer("nearer", now + wait * (1.0 + self.rng.random()))]
 
     def look(self, now: float) -> list[Effect]:
         kin = self.kin

@@ -91,7 +91,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     nearer_period: float = 250.0
     nearer_first: float = 30.0
     """Seconds between two times that a broker looks for a nearer one to be below (`mover.py`), at most and at first;
-    the second comes twice as late as the first, and so on. Each is up to a half longer or shorter. With a period of
+    the second comes twice as late as the first, and so on. Each is up to twice as long. With a period of
     0 it never looks, and no round trip counts, as published."""
 
     nearer_share: float = 0.7
