@@ -178,5 +178,5 @@ def test_what_is_seen_of_it() -> None:
     )
     assert isinstance(rows[1], StreamRow) and (rows[1].gain, rows[1].way) == (0.25, "batching")
     gauges = {(gauge.name, gauge.labels.get("way", "")): gauge.value for gauge in router.gauges()}
-    assert gauges["popularity_publications", "diverted"] == 1 and gauges["popularity_publications", "tree"] == 2
+    assert gauges["popularity_publications", "diverted"] == 1 and gauges["popularity_publications", "tree"] == 0
     assert gauges["popularity_streams_popular", ""] == 1 and gauges["popularity_target", ""] == pytest.approx(0.1)

@@ -68,6 +68,7 @@ def broker(way: PopularityName, **params: Any) -> Router:
     assert isinstance(carriage, DirectCarriage | GossipingCarriage)
     carriage.popularity.offer("q", A, 1)
     carriage.popularity.streams["q", A].is_popular = False
+    carriage.popularity.has_unpopular = True
     return router
 
 

@@ -89,6 +89,8 @@ class Popularity:
         self.streams: dict[StreamKey, Stream] = {}
         self.gain_min: float | None = None
         """The least gain of a popular stream; None where nobody is known to want any."""
+        self.has_unpopular = False
+        """Whether there was a stream that is not, when they were evaluated."""
         self.uncounted = 0
         """Publications for which there was no room in the table."""
 
@@ -123,6 +125,7 @@ class Popularity:
             self.fill()
         popular = [stream for stream in self.streams.values() if stream.is_popular]
         self.gain_min = min((stream.gain for stream in popular if stream.gain > 0), default=None)
+        self.has_unpopular = len(popular) < len(self.streams)
         popular_rate = sum(stream.rate for stream in popular)
         gain = sum(stream.rate * stream.gain for stream in popular)
         return Evaluation(

@@ -78,8 +78,8 @@ class BatchingCarriage(PopularCarriage):
         self.buffers: dict[NodeId, dict[str, Buffer]] = {}
         """For each link and publisher: of one advertisement at a time."""
         self.size_bytes = 0
-        self.times: dict[int, float] = {}
-        """Of gathered publications that are being carried, by their numbers."""
+        self.carried: GatheredPublications | None = None
+        """What is being carried just now."""
         self.batches = self.batched = 0
         """Batches that left, and the publications in them."""
 
@@ -108,15 +108,19 @@ class BatchingCarriage(PopularCarriage):
             self.flush(neighbour, parcel.publisher, effects)
         return True
 
+    @property
+    def is_diverting(self) -> bool:
+        return self.size_bytes > 0
+
     def overtake(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> None:
         self.flush(neighbour, parcel.publisher, effects)
 
     def take_out(self, neighbour: NodeId, publisher: str, effects: list[Effect]) -> Buffer | None:
         """It does not wait any more."""
         mine = self.buffers.get(neighbour)
-        buffer = mine.pop(publisher, None) if mine is not None else None
-        if buffer is None:
+        if not mine or publisher not in mine:
             return None
+        buffer = mine.pop(publisher)
         self.size_bytes -= buffer.size_bytes
         effects.append(CancelTimer((TIMER, neighbour, publisher)))
         return buffer
@@ -179,32 +183,35 @@ class BatchingCarriage(PopularCarriage):
             for part in taken_apart(message):
                 effects += self.carrier.take(now, link, part)
             return effects
-        self.times = dict(zip(batch.numbers, message.times, strict=True))
+        self.carried = message
         for effect in self.carrier.take(now, link, batch):
-            effects += self.matched_in_time(effect) if isinstance(effect, Matched) else [effect]
-        self.times = {}
+            effects += self.matched_in_time(effect) if type(effect) is Matched else (effect,)
+        self.carried = None
         return effects
+
+    def in_time(self, batch: Publications) -> GatheredPublications:
+        """What is being carried, or a part of it, with its times."""
+        assert self.carried is not None
+        if batch is self.carried.batch:
+            return self.carried
+        return with_times(batch, dict(zip(self.carried.batch.numbers, self.carried.times, strict=True)))
 
     def matched_in_time(self, matched: Matched) -> list[Effect]:
         """As they were accepted."""
-        batch, wanted = matched.batch, matched.wanted
-        return [
-            Matched(part, wanted[run])
-            for run, part in zip(
-                runs_of(self.times[number] for number in batch.numbers),
-                taken_apart(with_times(batch, self.times)),
-                strict=True,
-            )
-        ]
+        gathered = self.in_time(matched.batch)
+        runs, wanted = runs_of(gathered.times), matched.wanted[:]
+        return [Matched(part, wanted[run]) for run, part in zip(runs, taken_apart(gathered), strict=True)]
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
-        if source is None or not self.times:
+        if source is None or self.carried is None:
             return super().pass_on(now, source, parcels)
-        effects = self.arm(now)
+        counts = self.publishes or self.params.notes_forwards
+        effects = self.arm(now) if counts else []
         for neighbour, parcel in parcels:
-            self.popularity.offer(neighbour, parcel.advertisement, len(parcel.numbers))
-            self.note(neighbour, parcel, "batch", effects)
-            self.flows[neighbour].put(with_times(parcel, self.times), effects)
+            if counts:
+                self.popularity.offer(neighbour, parcel.advertisement, len(parcel.numbers))
+                self.note(neighbour, parcel, "batch", effects)
+            self.flows[neighbour].put(self.in_time(parcel), effects)
         return effects
 
     # What others may look at.

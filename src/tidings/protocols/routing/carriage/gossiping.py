@@ -99,6 +99,10 @@ class GossipingCarriage(AsideCarriage):
         self.note(neighbour, parcel, "gossip", effects)
         return True
 
+    @property
+    def is_diverting(self) -> bool:
+        return bool(self.opened)
+
     def overtake(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> None:
         key = neighbour, parcel.advertisement
         if neighbour in self.opened.get(parcel.advertisement, ()) and self.popularity.is_popular(key):

@@ -48,7 +48,7 @@ class PopularCarriage(PlainCarriage):
         self.last = Evaluation(0, 0, 0.0, 0.0, 0.0)
         self.is_timed = False
         self.diverted: dict[str, int] = {"tree": 0, "diverted": 0}
-        """Publications of our clients times links, by the way they took."""
+        """Publications of our clients times links, by the way they took, while some streams were not popular."""
 
     def rank(self, advertisement: AdvertisementId) -> int:
         return 1
@@ -57,7 +57,15 @@ class PopularCarriage(PlainCarriage):
         self.is_timed = False
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
-        effects = self.arm(now)
+        if source is not None and not self.publishes and not self.params.notes_forwards:
+            # Whoever has no publisher decides nothing, and need not count.
+            return super().pass_on(now, source, parcels)
+        effects = [] if self.is_timed else self.arm(now)
+        if not (self.popularity.has_unpopular or self.is_diverting or self.params.notes_forwards):
+            offer = self.popularity.offer
+            for neighbour, parcel in parcels:
+                offer(neighbour, parcel.advertisement, len(parcel.numbers))
+            return effects + super().pass_on(now, source, parcels)
         on_tree: list[Parcel] = []
         for neighbour, parcel in parcels:
             count = len(parcel.numbers)
@@ -75,6 +83,15 @@ class PopularCarriage(PlainCarriage):
                 self.note(neighbour, parcel, "tree", effects)
                 on_tree.append((neighbour, parcel))
         return effects + super().pass_on(now, source, on_tree)
+
+    @property
+    def is_diverting(self) -> bool:
+        """Whether something waits, or was told, that what goes by the tree must not pass."""
+        return False
+
+    @property
+    def publishes(self) -> bool:
+        return bool(self.carrier.tables.offers_of[None])
 
     def divert(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> bool:
         """Take it another way, unless it has to go by the tree."""
@@ -155,7 +172,7 @@ class PopularCarriage(PlainCarriage):
         yield Gauge("popularity_streams_popular", "those of them that go by the tree", self.last.popular)
         yield Gauge("popularity_target", "publications a second that are for the tree", self.popularity.target)
         yield Gauge("popularity_gain", "deliveries for each forward of what is popular", self.last.gain)
-        meaning = "publications of clients here times links, by the way they took"
+        meaning = "publications of clients here times links, by the way they took, while some streams were not popular"
         for way, count in self.diverted.items():
             yield Gauge("popularity_publications", meaning, count, {"way": way})
 
