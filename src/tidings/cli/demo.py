@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -54,6 +55,9 @@ KILLED = "hub"
 KILLED_AFTER, BACK_AFTER, LATE_AFTER = 0.35, 0.55, 0.75
 """Shares of the time at which the hub dies, is started again, and the last subscriber comes."""
 
+FAILOVER = {"period": 0.5, "answer_within": 0.2}
+"""Brokers that start together know each other within the first seconds."""
+
 PUBLISH_PERIOD = 0.05
 REFRESHES_PER_SECOND = 4
 PLAIN_WIDTH = 120
@@ -82,6 +86,8 @@ class DemoWatcher(msgspec.Struct):
     """For each tower how much it had published when the promise began."""
     received: Counter[str] = msgspec.field(default_factory=Counter)
     """How often each flight came, by its id."""
+    came_at: dict[str, float] = {}
+    """When each came first."""
     last: Event | None = None
 
     @property
@@ -109,6 +115,7 @@ class Scene:
         for watcher in self.watchers:
             watcher.filter = parse(watcher.text)
         self.published: dict[str, list[Event]] = {name: [] for name in TOWERS.values()}
+        self.published_at: dict[str, float] = {}
         self.started_at = time.monotonic()
         self.began_at = 0.0
         self.log: list[str] = []
@@ -197,7 +204,7 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
                 acts = [*map(asyncio.ensure_future, [*scripts, disturb(scene, fleet, addresses, stack)])]
                 await asyncio.gather(
                     *acts,
-                    *[receive(watcher) for watcher in scene.watchers if not watcher.is_late],
+                    *[receive(scene, watcher) for watcher in scene.watchers if not watcher.is_late],
                     settle(scene, acts),
                 )
             if act is not None and opened is not None:
@@ -209,7 +216,7 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
 
 def plan_network(folder: Path) -> list[PlannedBroker]:
     ports = free_ports(len(BROKERS))
-    settings = {"log": "warning", "routing": {"engine": "plain"}}
+    settings = {"log": "warning", "routing": {"engine": "plain", "failover": "gossip"}, "failover": FAILOVER}
     brokers = {
         name: {"listen": f"127.0.0.1:{port}", "data": str(folder / name), "trace": trace_file(folder, name)}
         for name, port in zip(BROKERS, ports, strict=True)
@@ -254,16 +261,18 @@ async def publish(scene: Scene, client: Client, name: str, events: list[Event]) 
         due = int(len(mine) * scene.elapsed / scene.seconds)
         for event in mine[len(published) : due]:
             published.append(event)
+            scene.published_at[str(event.id)] = scene.elapsed
             await client.publish(event)
         await asyncio.sleep(PUBLISH_PERIOD)
     await client.flush()
 
 
-async def receive(watcher: DemoWatcher) -> None:
+async def receive(scene: Scene, watcher: DemoWatcher) -> None:
     assert watcher.subscription is not None
     while events := await watcher.subscription.take():
         for event in events:
             watcher.received[event.id] += 1
+            watcher.came_at.setdefault(str(event.id), scene.elapsed)
         watcher.last = events[-1].event
 
 
@@ -286,7 +295,7 @@ async def disturb(scene: Scene, fleet: Fleet, addresses: dict[str, str], stack: 
         if watcher.is_late:
             await attend(scene, watcher, addresses, stack)
             scene.say(f"{watcher.name!r} subscribes, and wants everything since the start")
-            scene.tasks.append(asyncio.ensure_future(receive(watcher)))
+            scene.tasks.append(asyncio.ensure_future(receive(scene, watcher)))
 
 
 async def settle(scene: Scene, acts: Sequence[asyncio.Future[None]]) -> None:
@@ -366,10 +375,25 @@ def summarise(scene: Scene) -> dict[str, Any]:
         "published": sum(map(len, scene.published.values())),
         "seconds": round(scene.ended_at, 1),
         "subscribers": subscribers,
+        "outage_seconds": round(scene.outage[1] - scene.outage[0], 1),
+        "outage_delay": outage_delay(scene),
         "lost": sum(each["lost"] for each in subscribers),
         "wrong": sum(each["wrong"] for each in subscribers),
         "twins_differ": any(each != twins[0] for each in twins),
     }
+
+
+def outage_delay(scene: Scene) -> float:
+    """How late half of the events came that were published while the hub was dead."""
+    dead, back = scene.outage
+    delays = [
+        watcher.came_at[id] - scene.published_at[id]
+        for watcher in scene.watchers
+        if not watcher.is_late
+        for id in scene.wanted(watcher) & watcher.came_at.keys()
+        if dead <= scene.published_at[id] <= back
+    ]
+    return round(median(delays), 3) if delays else 0.0
 
 
 def print_summary(console: Console, scene: Scene, summary: dict[str, Any]) -> None:
@@ -386,4 +410,8 @@ def print_summary(console: Console, scene: Scene, summary: dict[str, Any]) -> No
         console.print(
             f"nothing was lost after a receipt, nothing came twice, and the twins agree: {summary['published']:,} "
             f"flights, one broker killed and started again, {summary['seconds']} s"
+        )
+        console.print(
+            f"while the broker was dead ({summary['outage_seconds']} s), half of the events came within "
+            f"{summary['outage_delay']:.3f} s"
         )

@@ -31,7 +31,9 @@ A root is known by the time it started and its name, so its next life is another
 sequence and the least distance that we told.
 
 Only configured links are taken: the end at which a link is configured offers it, the other end answers. A link that
-some part of a node asked for at run time, beside the tree, is offered by nobody.
+some part of a node asked for at run time, beside the tree, is offered by nobody; but for those that failover keeps,
+which are spares and offered by both ends (`tell_places`). They are not shorter by two hops, so that the tree is not
+another one for them, until somebody above is lost.
 
 Timer. "renew", only while a better root is in sight that cannot be taken: asks again, another peer each time.
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`. Its epochs count up over the life of the
@@ -151,12 +153,14 @@ class SpanningTree:
         """When the broker above went, while we are not below another one; `renewals` we asked for since."""
         self.renewals = 0
         self.epochs = 0
-        self.is_telling_places = False
+        self.is_telling_places = self.takes_spares = False
         self.told_place: Placed | None = None
 
     def tell_places(self) -> None:
-        """Somebody wants to know where we are."""
-        self.is_telling_places, self.tells = True, (*SpanningTree.tells, Placed)
+        """Somebody wants to know where we are, and brings events around brokers that fail. The links that he keeps for
+        it are spares: when the one above is gone, the tree mends itself over them."""
+        self.is_telling_places = self.takes_spares = True
+        self.tells = (*SpanningTree.tells, Placed)
 
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(now, name, STARTED_AGAIN)]
@@ -183,8 +187,9 @@ class SpanningTree:
                 return [Drop(message, NOT_A_PEER)] if peer is None else self.hear(now, sender, peer, message)
             case PeerUp(broker):
                 effects = self.lose(now, broker, STARTED_AGAIN)
-                self.peers[broker] = Peer(is_offered=input.is_configured)
-                return [*effects, Send(broker, self.offer())] if input.is_configured else effects
+                is_offered = input.is_configured or self.takes_spares
+                self.peers[broker] = Peer(is_offered=is_offered)
+                return [*effects, Send(broker, self.offer())] if is_offered else effects
             case PeerDown(broker, _, reason):
                 return self.lose(now, broker, reason)
             case Fired("renew"):

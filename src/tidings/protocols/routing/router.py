@@ -290,7 +290,7 @@ class Router:
             if self.census is not None and input.key == CENSUS_TIMER:
                 return self.census.tell()
             if input.key == ADRIFT_TIMER:
-                return self.adrift_over(now)
+                return self.advertisements.adrift_over(now)
             if type(input.key) is tuple and input.key[0] == REST_TIMER:
                 return self.resting.fired(now, input.key)
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
@@ -303,11 +303,6 @@ class Router:
         if type(message) in self.from_anybody:
             return self.from_anybody[type(message)](now, sender, message)
         return [Drop(message, NO_NEIGHBOUR)]
-
-    def adrift_over(self, now: float) -> list[Effect]:
-        over, effects = self.advertisements.adrift.fired(now)
-        changes = [] if self.census is None else [self.census.offers_changed(now, each) for each in over]
-        return effects + [effect for change in changes for effect in change]
 
     def changed(self, now: float, link: NeighbourLink, told: Any) -> list[Effect]:
         """Changes of tables: one, or many packed."""

@@ -372,6 +372,11 @@ class RoutingAdvertisements:
         if neighbour in self.links:
             self.subscriptions.look_again(now, self.links[neighbour], effects)
 
+    def adrift_over(self, now: float) -> list[Effect]:
+        over, effects = self.adrift.fired(now)
+        changes = [] if self.state.census is None else [self.state.census.offers_changed(now, each) for each in over]
+        return effects + [effect for change in changes for effect in change]
+
     def reconcile(
         self,
         now: float,

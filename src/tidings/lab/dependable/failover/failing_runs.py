@@ -33,12 +33,13 @@ from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
+from tidings.nodes.failovers import AnyFailover
 from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.gossip.failover.failover import GossipFailover
 from tidings.protocols.gossip.failover.introduction import Introduce
 from tidings.protocols.gossip.failover.levels import group_of
 from tidings.protocols.gossip.failover.messages import GossipPublications
-from tidings.protocols.gossip.failover.neighbourhood import PublicationsBeyond
+from tidings.protocols.gossip.failover.neighbourhood import Neighbourhood, PublicationsBeyond
 from tidings.protocols.gossip.failover.params import (
     AnyFailoverParams,
     FailoverParams,
@@ -81,6 +82,8 @@ SWEEP = "dependable/failing-trees"
 class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     failover: str = GOSSIP
     brokers: int = 400
+    share: float = 1.0
+    """How many of them there are, where the size of the overlay is varied."""
     degree: int = 5
     is_balanced: bool = True
     failures: str = "uniform"
@@ -102,7 +105,7 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     def law(self, seed: int) -> FailingTree:
         chosen: dict[str, Any] = {"failures": self.failures}
         return FailingTree(
-            brokers=self.brokers,
+            brokers=round(self.brokers * self.share),
             degree=self.degree,
             is_balanced=self.is_balanced,
             rate=self.rate,
@@ -302,9 +305,13 @@ def key_of(head: bytes) -> str:
     return f"{said['source']} {said['id']}"
 
 
-def failover_of(simulator: Simulator, name: NodeId) -> GossipFailover | None:
+def part_of(simulator: Simulator, name: NodeId) -> AnyFailover | None:
     machine = simulator.node(name).machine
-    part = machine.failover if isinstance(machine, Dispatcher) else None
+    return machine.failover if isinstance(machine, Dispatcher) else None
+
+
+def failover_of(simulator: Simulator, name: NodeId) -> GossipFailover | None:
+    part = part_of(simulator, name)
     return part if isinstance(part, GossipFailover) else None
 
 
@@ -333,7 +340,15 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     for key, client in made.due:
         trace.write(Record(time=0.0, node=client, kind="note", message="due", key=key))
     made.simulator.run(made.until)
-    return {"brokers": float(len(made.names)), "failed": float(len(made.absences))}
+    known = [
+        part.known for part in map(partial(part_of, made.simulator), made.names) if isinstance(part, Neighbourhood)
+    ]
+    return {
+        "brokers": float(len(made.names)),
+        "failed": float(len(made.absences)),
+        "known": sum(known) / max(1, len(known)),
+        "most known": float(max(known, default=0)),
+    }
 
 
 def due(traces: DataFrame) -> DataFrame:
