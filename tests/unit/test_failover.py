@@ -26,6 +26,7 @@ from tidings.protocols.gossip.failover.messages import (
     LevelView,
     SiblingAnswer,
     SiblingHeartbeat,
+    SiblingMember,
     SiblingView,
     ViewAnswer,
     ViewRequest,
@@ -493,3 +494,69 @@ def test_failover_alone_chooses_what_it_needs() -> None:
 def test_parameters_that_make_no_sense_are_refused(wrong: Mapping[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         FailoverParams(**wrong)
+
+
+# Lies.
+
+
+def test_who_claims_to_be_like_everybody_has_one_place_in_each_view() -> None:
+    """A forged vector: the liar stands first, once, and gets as much of what goes around as others in the view."""
+    made = desk(Counts({"p/1@o": 4, "q/1@o": 2}), siblings=3, siblings_max=3)
+    linked(made, "liar", "s1", "s2", "s3")
+    cycle(made)
+    huge = (("p/1@o", 2**62), ("q/1@o", 2**62))
+    others = tuple(
+        SiblingMember(Contact(name), 1, (("p/1@o", place),)) for place, name in enumerate(("s1", "s2", "s3"), start=1)
+    )
+    for _ in range(3):
+        hear(made, "liar", SiblingView(1, made.machine.horizon.group, huge, others, (), ()))
+    assert list(made.machine.views.members) == ["liar", "s3", "s2"]
+    top = made.machine.own_level().members[0]
+    assert top.contact.node == "liar" and top.score == 6, "no more than all that we have"
+    report(made, "c", level("c", members=("liar", "k1", "k2")))
+    linked(made, "k1", "k2")
+    told = sent(made.handle(Stranded("c", batch(1))), GossipPublications)
+    assert sorted(told) == ["k1", "k2", "liar"]
+
+
+def test_whatever_fits_the_types_of_messages_raises_nothing() -> None:
+    """A peer that says anything, in any order, leaves every invariant whole."""
+    rng = Random(5)
+    made = desk()
+    names = ("b", "c", "d", "up", "s", "t")
+    linked(made, "s", "t")
+
+    def contact() -> Contact:
+        return Contact(rng.choice(names), rng.choice(("", "h:1")))
+
+    def records() -> tuple[tuple[str, int], ...]:
+        return tuple((rng.choice(names), rng.choice((0, 3, 2**62))) for _ in range(rng.randint(0, 4)))
+
+    def any_level() -> LevelView:
+        members = tuple(LevelMember(contact(), rng.choice((0, 2**62))) for _ in range(rng.randint(0, 5)))
+        return LevelView(tuple(rng.choices(names, k=2)), members, records())
+
+    def message() -> Any:
+        number, group = rng.choice((0, 1, 9, 2**62)), rng.choice((0, 3, 4, 2**31))
+        members = tuple(SiblingMember(contact(), number, records()) for _ in range(rng.randint(0, 5)))
+        said = LevelMember(contact(), number)
+        return rng.choice(
+            (
+                SiblingHeartbeat(number),
+                SiblingAnswer(number, group),
+                SiblingView(number, group, records(), members, records(), records()),
+                LevelReport(number, group, (any_level(), any_level()), ((contact(),), (contact(), contact()))),
+                ViewRequest(number),
+                ViewAnswer(group, (said,)),
+                GossipPublications(batch(1, 2), rng.choice(names), rng.random() < 0.5, rng.randint(0, 8), (names,)),
+                GossipPublications(batch(2, 1), rng.choice(names), True, 1),
+                GossipOffered("p/1@o", (1, 1), rng.choice(names)),
+                GossipAsked("p/1@o", (7,), rng.choice(names)),
+            )
+        )
+
+    for _ in range(600):
+        hear(made, rng.choice(names), message())
+        if rng.random() < 0.1:
+            made.fire_next()
+    assert made.machine.views.cycle <= 2**62 + 600

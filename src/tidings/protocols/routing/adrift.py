@@ -68,6 +68,10 @@ class AdriftOffers:
             if gone.hop is not None:
                 self.look_again(now, gone.hop, effects)
 
+    def was_behind(self, hop: LiveHop, advertisement: AdvertisementId) -> bool:
+        """Whether it is adrift, and was on that side."""
+        return advertisement in self.of and self.of[advertisement].hop == hop
+
     def fired(self, now: float) -> tuple[list[AdvertisementId], list[Effect]]:
         """Those for which the time is over."""
         over = [advertisement for advertisement, adrift in self.of.items() if adrift.ends_at <= now]

@@ -340,8 +340,9 @@ class RoutingAdvertisements:
         hop = source.neighbour if source is not None else None
         before = self.tables.chosen(advertisement)
         gone = self.tables.remove_offer(hop, advertisement)
-        if gone is None and not is_lost:
+        if gone is None and not is_lost and self.adrift.was_behind(hop, advertisement):
             self.adrift.end(now, advertisement, effects)
+            effects += [] if self.state.census is None else self.state.census.offers_changed(now, advertisement)
         if gone is not None:
             if is_lost:
                 self.adrift.put(now, advertisement, hop, gone, effects)
