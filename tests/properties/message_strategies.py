@@ -10,7 +10,9 @@ from tidings.model.bounds import INTEGER_MAX
 from tidings.model.escapes import PRINTABLE, printable_syntax
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import GossipRepair
+from tidings.pubsub.gathered import GatheredPublications, join
 from tidings.pubsub.pages import NO_PAGE, StoredPage, page_of
+from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY
 
 LENGTH_MAX = 6
@@ -89,6 +91,8 @@ def length(kind: Any) -> int:
 def of_message(kind: type) -> st.SearchStrategy[Message]:
     if kind is GossipRepair:
         return st.builds(GossipRepair, events)
+    if kind is GatheredPublications:
+        return gathered
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     fields = {field.name: of_type(field.type) for field in info.fields}
@@ -108,5 +112,7 @@ def side_by_side(name: str, drawn: st.SearchStrategy[Any], count: int) -> st.Sea
         lambda value: not isinstance(value, tuple) or len(value) == count
     )
 
+
+gathered: st.SearchStrategy[GatheredPublications] = st.lists(of_message(Publications), min_size=1, max_size=3).map(join)
 
 messages: st.SearchStrategy[Message] = st.one_of([of_message(kind) for kind in REGISTRY.types.values()])

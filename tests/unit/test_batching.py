@@ -20,7 +20,7 @@ from tidings.protocols.routing.parcels import LINK_GONE
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications, encode_head
-from tidings.pubsub.rows import StreamRow
+from tidings.pubsub.rows import PopularityRow
 from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, Offer, Unoffer, Want
 
 POPULAR, RARE = encode_head({"kind": "popular"}), encode_head({"kind": "rare"})
@@ -173,10 +173,10 @@ def test_what_is_seen_of_it() -> None:
     router = scarce()
     router.handle(2.1, Forward(of("rare", 3)))
     rows = list(router.views()["streams"](""))
-    assert rows[0] == StreamRow(
+    assert rows[0] == PopularityRow(
         neighbour="q", advertisement="p/popular@b", subscriptions=8, hops=1.0, gain=8.0, rate=0.5, way="tree"
     )
-    assert isinstance(rows[1], StreamRow) and (rows[1].gain, rows[1].way) == (0.25, "batching")
+    assert isinstance(rows[1], PopularityRow) and (rows[1].gain, rows[1].way) == (0.25, "batching")
     gauges = {(gauge.name, gauge.labels.get("way", "")): gauge.value for gauge in router.gauges()}
     assert gauges["popularity_publications", "diverted"] == 1 and gauges["popularity_publications", "tree"] == 0
     assert gauges["popularity_streams_popular", ""] == 1 and gauges["popularity_target", ""] == pytest.approx(0.1)

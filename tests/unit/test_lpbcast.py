@@ -12,7 +12,7 @@ from tidings.machine.effects import Drop, Send
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.message import Contact
 from tidings.model.errors import UsageError
-from tidings.protocols.gossip.groups import NOT_IN_GROUP, Groups
+from tidings.protocols.gossip.groups import NOT_IN_GROUP, GossipGroups
 from tidings.protocols.gossip.lpbcast import GroupGossip, GroupPull, GroupPush, Lpbcast, LpbcastParams, Member
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications
@@ -204,7 +204,7 @@ LIES = st.one_of(
 
 @given(st.lists(LIES, max_size=20))
 def test_a_liar_in_the_group_makes_nothing_raise_and_nothing_come_twice(lies: list[Any]) -> None:
-    groups = Groups("m0", LpbcastParams(), Random(1))
+    groups = GossipGroups("m0", LpbcastParams(), Random(1))
     groups.handle(0.0, PeerUp("x", 1))
     groups.handle(0.0, GroupJoined(GROUP, "p"))
     heard: list[int] = []
@@ -221,7 +221,7 @@ def test_a_liar_in_the_group_makes_nothing_raise_and_nothing_come_twice(lies: li
 
 
 def test_a_group_begins_with_links_to_its_members_and_an_introduction() -> None:
-    groups = Groups("a", LpbcastParams(interval=2.0), Random(1))
+    groups = GossipGroups("a", LpbcastParams(interval=2.0), Random(1))
     timer, wanted, viewed = groups.handle(1.0, GroupJoined(GROUP, "p", (Contact("m0", "h:1"),), through=7))
     assert getattr(timer, "key", None) == ("round", GROUP)
     assert wanted == LinkWanted(Contact("m0", "h:1"), "group")
@@ -241,7 +241,7 @@ def test_a_group_begins_with_links_to_its_members_and_an_introduction() -> None:
 
 
 def test_whoever_leaves_stays_some_rounds_and_then_lets_go_of_its_links() -> None:
-    groups = Groups("a", LpbcastParams(linger_rounds=2), Random(1))
+    groups = GossipGroups("a", LpbcastParams(linger_rounds=2), Random(1))
     groups.handle(1.0, GroupJoined(GROUP, "p", (Contact("m0"),)))
     groups.handle(1.0, PeerUp("m0", 1))
     assert groups.handle(2.0, GroupLeft(GROUP)) == []
@@ -261,7 +261,7 @@ def test_whoever_leaves_stays_some_rounds_and_then_lets_go_of_its_links() -> Non
 
 
 def test_a_link_that_is_there_already_is_not_asked_for_until_it_goes() -> None:
-    groups = Groups("a", LpbcastParams(), Random(1))
+    groups = GossipGroups("a", LpbcastParams(), Random(1))
     groups.handle(0.0, PeerUp("m0", 1))
     effects = groups.handle(1.0, GroupJoined(GROUP, "p", (Contact("m0"),)))
     assert not any(isinstance(effect, LinkWanted) for effect in effects)

@@ -27,7 +27,7 @@ PAIRS = {
 }
 """Class names that stand for two classes, and why."""
 
-NOUNS = {"blocking", "covering", "merging", "ordering", "ping", "ring"}
+NOUNS = {"batching", "blocking", "covering", "gossiping", "merging", "ordering", "ping", "ring"}
 """Modules whose names end in -ing and are nouns all the same."""
 
 GLOSSARY = Path(__file__).parents[2] / "docs/reference/glossary.md"

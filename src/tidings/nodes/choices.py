@@ -17,7 +17,7 @@ import msgspec
 
 from tidings.machine.node import Part
 from tidings.model.identity import NodeId
-from tidings.protocols.gossip.groups import Groups
+from tidings.protocols.gossip.groups import GossipGroups
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.overlay.dhtree.dhtree import DhTree, DhTreeParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
@@ -100,7 +100,7 @@ def make_groups(
     carriage = routing.carrier.carriage if isinstance(routing, Router) else None
     if isinstance(carriage, AsideCarriage):
         carriage.address = address
-    return {"groups": Groups(node_id, params, rng, address)} if isinstance(carriage, GossipingCarriage) else {}
+    return {"groups": GossipGroups(node_id, params, rng, address)} if isinstance(carriage, GossipingCarriage) else {}
 
 
 def kind_of(params: msgspec.Struct | type[msgspec.Struct]) -> str:

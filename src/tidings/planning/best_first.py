@@ -31,10 +31,10 @@ STATES_MAX = 20_000
 DEPTH_FACTOR = 2
 
 
-class Visit(msgspec.Struct, frozen=True):
+class SearchVisit(msgspec.Struct, frozen=True):
     """A state by the shift that leads to it, so that what waits takes no room."""
 
-    before: "Visit | None"
+    before: "SearchVisit | None"
     turn: Turn | None
     depth: int
 
@@ -61,7 +61,9 @@ def search(
     start = Descent(wide.initial, wide.goal)
     depth_max, best, fewest = DEPTH_FACTOR * start.distance, None, inf
     numbers = count()
-    waiting: list[tuple[int, float, int, Visit]] = [(start.distance, 0.0, next(numbers), Visit(None, None, 0))]
+    waiting: list[tuple[int, float, int, SearchVisit]] = [
+        (start.distance, 0.0, next(numbers), SearchVisit(None, None, 0))
+    ]
     met: dict[frozenset[Link], int] = {}
     visited = found_after = 0
     while waiting and visited < states_max and not is_over():
@@ -81,9 +83,9 @@ def search(
             ranked = sorted((change, random.random(), turn) for turn, change in state.turns().items())
             distance, (_, _, chosen), others = state.distance, ranked[0], ranked[1:]
             for change, draw, turn in others:
-                heappush(waiting, (distance + change, draw, next(numbers), Visit(visit, turn, visit.depth + 1)))
+                heappush(waiting, (distance + change, draw, next(numbers), SearchVisit(visit, turn, visit.depth + 1)))
             state.shift(*chosen)
-            visit = Visit(visit, chosen, visit.depth + 1)
+            visit = SearchVisit(visit, chosen, visit.depth + 1)
     if best is None:
         return SearchResult(None, visited, visited)
     steps = [(shift(*turn),) for turn in turns_to(best)]
@@ -99,9 +101,9 @@ def search(
     return SearchResult(checked(plan), visited, found_after)
 
 
-def turns_to(visit: Visit) -> list[Turn]:
+def turns_to(visit: SearchVisit) -> list[Turn]:
     turns = []
-    here: Visit | None = visit
+    here: SearchVisit | None = visit
     while here is not None:
         if here.turn is not None:
             turns.append(here.turn)
@@ -109,7 +111,7 @@ def turns_to(visit: Visit) -> list[Turn]:
     return turns[::-1]
 
 
-def replay(start: Descent, visit: Visit) -> Descent:
+def replay(start: Descent, visit: SearchVisit) -> Descent:
     state = start.copy()
     for turn in turns_to(visit):
         state.shift(*turn)

@@ -167,7 +167,7 @@ class RouteRow(Row, frozen=True, kw_only=True):
     """Told, but not yet acknowledged."""
 
 
-class StreamRow(Row, frozen=True, kw_only=True):
+class PopularityRow(Row, frozen=True, kw_only=True):
     """What goes over a link under an advertisement, where routing goes by popularity; the most popular first."""
 
     neighbour: str

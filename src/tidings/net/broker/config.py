@@ -1,7 +1,6 @@
 """The settings of a broker: where each comes from, and what it may be.
 
-A setting can be given in three places. A flag of the command beats the environment, which beats a TOML file, which
-beats the default:
+A flag of the command beats the environment, which beats a TOML file, which beats the default:
 
     tidings broker --listen 127.0.0.1:7412                    a flag
     TIDINGS_BROKER_LISTEN=127.0.0.1:7412                      the environment
@@ -12,13 +11,11 @@ their names there; so every bound and every time-out can be set and is shown by 
 
     TIDINGS_BROKER_HOST__STREAMS_MAX=100                      in the file: [host], streams_max = 100
 
-The overlay and the routing are of one kind or another, which is chosen in their section; the rest of it are the
-settings of that kind:
+The overlay and the routing are of a kind that is chosen in their section; the rest of it are the settings of that kind:
 
     TIDINGS_BROKER_OVERLAY__KIND=all-peers                    in the file: [overlay], kind = "all-peers"
 
 A name that is not known is refused, wherever it stands: a bound that is misspelt is no bound.
-
 The sections are made from the parameters of the parts, so that a new parameter is a new setting without a further word.
 """
 

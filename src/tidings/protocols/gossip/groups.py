@@ -46,8 +46,8 @@ NOT_IN_GROUP = "of a group that this broker is not in"
 TOO_MANY_GROUPS = "this broker is in as many groups as it may be"
 
 
-class Groups:
-    """`Groups("a", LpbcastParams(), rng)`; `address()` is where this broker listens."""
+class GossipGroups:
+    """`GossipGroups("a", LpbcastParams(), rng)`; `address()` is where this broker listens."""
 
     messages: tuple[type, ...] = (GroupGossip, GroupPull, GroupPush)
     hears: tuple[type, ...] = (GroupJoined, GroupLeft, GroupSaid, PeerUp, PeerDown, LinkFailed)

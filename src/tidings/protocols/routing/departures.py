@@ -24,7 +24,7 @@ from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 
 
-class Departures:
+class TableDepartures:
     def __init__(self, state: State, subscriptions: RoutingSubscriptions) -> None:
         self.state, self.subscriptions, self.tables = state, subscriptions, state.tables
         self.fading: dict[NodeId, None] = {}

@@ -19,7 +19,7 @@ Timers: ("rest", neighbour).
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.departures import Departures
+from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import packed_answers
 from tidings.protocols.routing.state import State
@@ -29,7 +29,7 @@ TIMER = "rest"
 
 
 class RestingLinks:
-    def __init__(self, state: State, departures: Departures, advertisements: RoutingAdvertisements) -> None:
+    def __init__(self, state: State, departures: TableDepartures, advertisements: RoutingAdvertisements) -> None:
         self.state, self.departures, self.advertisements = state, departures, advertisements
         self.tables = state.tables
         self.links: dict[NodeId, NeighbourLink] = {}

@@ -18,9 +18,7 @@ Acknowledgements. Each change is answered with `Installed` by the neighbour when
 has carried it out, with `NotInstalled` when that failed or took too long. A request of our own clients is answered by
 `Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`) A broker may
 be set to acknowledge nothing; then tables and deliveries are the same, and nobody can say when something is installed.
-
-Large tables are told a piece at a time (`walks.py`), packed and only as fast as the neighbour takes them
-(`packets.py`).
+Large tables are told a piece at a time (`walks.py`), packed, as fast as the neighbour takes them (`packets.py`).
 
 When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a matter
 of the repair (`repairs/`): by default they are remembered for a while, and if it comes back only what has changed is
@@ -31,14 +29,10 @@ Twice is once. Publications are taken only from the neighbour on the way to thei
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
 for each publisher. The order of a publisher's events is kept. Where somebody brings publications around a failure
 (`Rescued`), a window of numbers takes the place of the one (`carrier.py`), and the order is theirs.
-
 Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
 
-Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TableChanges`, `TablesTaken`, `TablesTold`; `Installed`, `NotInstalled`, `ChangesInstalled`, `ChangesNotInstalled`;
-`Publications`, `PublicationsTaken`, `PublicationsSkipped`, `Reached`, `NotReached`; `Counted`; those of the repair and
-of the carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", "turn", "census", and
-theirs.
+Messages: those of `messages.py`, publications, and those of the repair and of the carriage, which alone may come from
+nodes that are no neighbours. Timers: "unanswered", "turn", "census", and theirs.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -61,7 +55,7 @@ from tidings.protocols.routing.adrift import TIMER as ADRIFT_TIMER
 from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
-from tidings.protocols.routing.departures import Departures
+from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.heavy import TIMER as HEAVY_TIMER
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
@@ -151,7 +145,7 @@ class Router:
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier, self.census = self.state.carrier, self.state.census
         self.subscriptions = RoutingSubscriptions(self.state)
-        self.departures = Departures(self.state, self.subscriptions)
+        self.departures = TableDepartures(self.state, self.subscriptions)
         self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
         self.resting = RestingLinks(self.state, self.departures, self.advertisements)

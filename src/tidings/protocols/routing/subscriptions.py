@@ -33,7 +33,7 @@ from tidings.protocols.routing.tables import Ghost, LiveHop, Offered, Way
 from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer, Unwant, Want
 
 if TYPE_CHECKING:
-    from tidings.protocols.routing.departures import Departures
+    from tidings.protocols.routing.departures import TableDepartures
 
 Walk = Callable[[float, NeighbourLink, list[Effect]], None]
 
@@ -46,7 +46,7 @@ class RoutingSubscriptions:
         """Other filters than before may concern this neighbour (`walks.py`)."""
         self.walk_on: Walk = lambda now, link, effects: None
         """Nothing keeps the walks for this neighbour from going on any more (`walks.py`)."""
-        self.departures: Departures
+        self.departures: TableDepartures
         """Large tables of lost neighbours are forgotten in turns."""
         self.came: Callable[[float, str], None] | None = None
         """A neighbour wants a filter that it did not want before; for the repair."""

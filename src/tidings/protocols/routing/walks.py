@@ -23,7 +23,7 @@ from tidings.machine.effects import Effect, SetTimer
 from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
 from tidings.model.work import WORK
 from tidings.protocols.routing.buckets import TableBuckets, TableComparison
-from tidings.protocols.routing.departures import Departures
+from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.links import NeighbourLink, TableWalk
 from tidings.protocols.routing.messages import PartTold, TablesTold
 from tidings.protocols.routing.state import State
@@ -49,7 +49,7 @@ class Walker:
         state: State,
         subscriptions: RoutingSubscriptions,
         advertisements: RoutingAdvertisements,
-        departures: Departures,
+        departures: TableDepartures,
         told: Told,
     ) -> None:
         self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements

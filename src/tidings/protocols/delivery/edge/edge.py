@@ -29,7 +29,6 @@ from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
 Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where to
 begin. "held", "answers": there was no time to ask, or to answer. "read": a reading. "reply": one. ("save", name).
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
-
 A durable edge reads its store when it starts. Until then all that happens waits in order, up to `deferred_max`.
 
 Source: PSDG, spec 3.6; graceful shutdown from 3.6 section 7.2 (S-121).
@@ -439,9 +438,8 @@ class Edge:
         return gauges_of(self)
 
     def check(self) -> None:
-        for history in (self.publishers, self.flows, self.references, self.fetching, self.readings):
-            history.check()
-        for part in (self.subscriptions, self.namesakes, self.beginnings, self.replies):
+        histories = self.publishers, self.flows, self.references, self.fetching, self.readings
+        for part in (*histories, self.subscriptions, self.namesakes, self.beginnings, self.replies):
             part.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"

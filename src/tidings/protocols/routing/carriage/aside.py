@@ -41,7 +41,7 @@ OTHER_WAY = "about interests, and not from the way it should come"
 UNASKED = "names who was not asked for"
 
 
-class Named(NamedTuple):
+class NamedBrokers(NamedTuple):
     """Who is behind a link, as far as they were named."""
 
     interest: Interest
@@ -64,7 +64,7 @@ class AsideCarriage(PopularCarriage):
         super().__init__(carrier)
         assert isinstance(carrier.census, InterestCensus)
         self.interests = carrier.census
-        self.named: dict[StreamKey, Named] = {}
+        self.named: dict[StreamKey, NamedBrokers] = {}
         self.address: Callable[[], str] = lambda: ""
         """Where this broker listens."""
 
@@ -76,7 +76,7 @@ class AsideCarriage(PopularCarriage):
 
     def everybody(
         self, now: float, neighbour: NodeId, advertisement: AdvertisementId, effects: list[Effect]
-    ) -> Named | None:
+    ) -> NamedBrokers | None:
         """Who is behind the link, if all are known and may be reached beside the tree; else they are asked for."""
         key = neighbour, advertisement
         interest = self.interests.interest(neighbour, advertisement)
@@ -88,7 +88,7 @@ class AsideCarriage(PopularCarriage):
         is_due = named is None or named.interest != interest or now >= named.asked_at + self.params.evaluated_every
         if is_due:
             self.forget(key, effects)
-            self.named[key] = Named(interest, {}, {}, now)
+            self.named[key] = NamedBrokers(interest, {}, {}, now)
             effects += self.ask(neighbour, advertisement)
         return None
 
@@ -99,7 +99,7 @@ class AsideCarriage(PopularCarriage):
         """Who is there is not known any more."""
         self.named.pop(key, None)
 
-    def came(self, key: StreamKey, named: Named) -> list[Effect]:
+    def came(self, key: StreamKey, named: NamedBrokers) -> list[Effect]:
         """Everybody is known."""
         return []
 

@@ -31,7 +31,7 @@ from tidings.matching import Index
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carriage.aside import AsideCarriage, Named
+from tidings.protocols.routing.carriage.aside import AsideCarriage, NamedBrokers
 from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.interests import InterestAsked
 from tidings.protocols.routing.params import TAKEN_STEPS
@@ -94,7 +94,7 @@ class DirectCarriage(AsideCarriage):
     def ask(self, neighbour: NodeId, advertisement: AdvertisementId) -> list[Effect]:
         return [Send(neighbour, InterestAsked(advertisement))]
 
-    def came(self, key: StreamKey, named: Named) -> list[Effect]:
+    def came(self, key: StreamKey, named: NamedBrokers) -> list[Effect]:
         sieve = Index("plain", decode=read_head)
         for broker, text in named.pairs:
             try:

@@ -25,7 +25,7 @@ from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.notes import Forwarded
 from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.requests import CapacityMeasured
-from tidings.pubsub.rows import Gauge, StreamRow, View
+from tidings.pubsub.rows import Gauge, PopularityRow, View
 from tidings.pubsub.signals import AdvertisementId
 
 TIMER = "popularity"
@@ -147,14 +147,14 @@ class PopularCarriage(PlainCarriage):
         """How its next publication goes."""
         return "tree" if self.popularity.streams[key].is_popular else self.params.popularity
 
-    def rows(self) -> Iterator[StreamRow]:
+    def rows(self) -> Iterator[PopularityRow]:
         assert self.carrier.census is not None
         for neighbour, advertisement in self.popularity.sorted_keys():
             stream, tally = (
                 self.popularity.streams[neighbour, advertisement],
                 self.popularity.behind(neighbour, advertisement),
             )
-            yield StreamRow(
+            yield PopularityRow(
                 neighbour=neighbour,
                 advertisement=advertisement,
                 subscriptions=tally.subscriptions,
