@@ -1,6 +1,6 @@
 """Messages of any registered type, drawn from the annotations of its fields: what a peer may send, and no more."""
 
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 from msgspec import inspect
@@ -113,6 +113,8 @@ def side_by_side(name: str, drawn: st.SearchStrategy[Any], count: int) -> st.Sea
     )
 
 
-gathered: st.SearchStrategy[GatheredPublications] = st.lists(of_message(Publications), min_size=1, max_size=3).map(join)
+gathered: st.SearchStrategy[GatheredPublications] = st.lists(of_message(Publications), min_size=1, max_size=3).map(
+    lambda batches: join(cast(list[Publications], batches))
+)
 
 messages: st.SearchStrategy[Message] = st.one_of([of_message(kind) for kind in REGISTRY.types.values()])
