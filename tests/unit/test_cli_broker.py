@@ -281,7 +281,8 @@ def test_a_network_that_is_none_is_refused(tables: dict[str, object], problem: s
 def sample(received: float, waiting: int) -> tuple[Network, dict[str, list[CounterRow]]]:
     reported = Reported(
         broker=BrokerRow(broker="a"),
-        links=(LinkRow(broker="b", is_up=True), LinkRow(broker="c")),
+        # That to d was let go by both ends: it is not down.
+        links=(LinkRow(broker="b", is_up=True), LinkRow(broker="c", problem="refused"), LinkRow(broker="d")),
         queues=(QueueRow(client="x", number=1, waiting=waiting),),
     )
     counters = [
