@@ -131,7 +131,9 @@ def test_for_a_name_that_is_not_known_near_ones_are_proposed(asked: str, propose
 
 
 def test_a_planned_experiment_says_that_it_cannot_run_yet() -> None:
-    with pytest.raises(UsageError, match=r"dependable/E20 .* is not built yet; it waits for carrying out plans of topology changes"):
+    with pytest.raises(
+        UsageError, match=r"dependable/E20 .* is not built yet; it waits for carrying out plans of topology changes"
+    ):
         find("dependable/E20")
 
 
