@@ -38,14 +38,16 @@ def figures_of(pairs: DataFrame) -> DataFrame:
     values: dict[str, Column] = {}
     for system in SYSTEMS:
         values[f"delivered, {system}"] = side[system]["delivered"]
-        values[f"overhead, {system}"] = side[system]["messages"] / tree
-        values[f"gossip, {system}"] = side[system]["gossip"] / tree
+        values[f"overhead, {system}"] = F.try_divide(side[system]["messages"], tree)
+        values[f"gossip, {system}"] = F.try_divide(side[system]["gossip"], tree)
         values[f"hops, {system}"] = side[system]["hops"]
-    values["delivered more than the tree"] = side[GOSSIP]["delivered"] / side[TREE]["delivered"] - 1
+    values["delivered more than the tree"] = F.try_divide(side[GOSSIP]["delivered"], side[TREE]["delivered"]) - 1
     values["delivered less than at random"] = side[RANDOM]["delivered"] - side[GOSSIP]["delivered"]
     values["delivered more than the neighbourhood"] = side[GOSSIP]["delivered"] - side[NEIGHBOURHOOD]["delivered"]
-    values["gossip less than at random"] = 1 - side[GOSSIP]["gossip"] / side[RANDOM]["gossip"]
-    values["overhead more than the neighbourhood"] = side[GOSSIP]["messages"] / side[NEIGHBOURHOOD]["messages"] - 1
+    values["gossip less than at random"] = 1 - F.try_divide(side[GOSSIP]["gossip"], side[RANDOM]["gossip"])
+    values["overhead more than the neighbourhood"] = (
+        F.try_divide(side[GOSSIP]["messages"], side[NEIGHBOURHOOD]["messages"]) - 1
+    )
     return over_seeds(pairs, values)
 
 
@@ -87,7 +89,7 @@ def sizes(results: DataFrame, traces: DataFrame, name: str, steps: tuple[str, st
                 "delivered, first step": some["delivered"] - few["delivered"],
                 "delivered, second step": (many["delivered"] - some["delivered"]) / second - gain,
                 "delivered, whole": many["delivered"] - few["delivered"],
-                "gossip, for each member": many["gossip"] / some["gossip"] * int(steps[1]) / int(steps[2]),
+                "gossip, for each member": F.try_divide(many["gossip"], some["gossip"]) * int(steps[1]) / int(steps[2]),
                 "hops, change": many["hops"] - few["hops"],
             },
         )

@@ -30,12 +30,14 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     of = {f"{kind} {system}": F.col("sides")[f"{kind} {system}"] for kind in KINDS for system in SYSTEMS}
     values = {f"delivered, {system}": of[f"clustered {system}"]["delivered"] for system in SYSTEMS}
     values |= {
-        f"lost to clusters, {system}": 1 - of[f"clustered {system}"]["delivered"] / of[f"uniform {system}"]["delivered"]
+        f"lost to clusters, {system}": 1
+        - F.try_divide(of[f"clustered {system}"]["delivered"], of[f"uniform {system}"]["delivered"])
         for system in (GOSSIP, NEIGHBOURHOOD)
     }
     tree = of[f"clustered {TREE}"]["messages"]
-    values |= {f"overhead, {system}": of[f"clustered {system}"]["messages"] / tree for system in SYSTEMS}
-    values["gossip less than at random"] = 1 - of[f"clustered {GOSSIP}"]["gossip"] / of[f"clustered {RANDOM}"]["gossip"]
+    values |= {f"overhead, {system}": F.try_divide(of[f"clustered {system}"]["messages"], tree) for system in SYSTEMS}
+    ours, random = of[f"clustered {GOSSIP}"]["gossip"], of[f"clustered {RANDOM}"]["gossip"]
+    values["gossip less than at random"] = 1 - F.try_divide(ours, random)
     return over_seeds(pairs, values)
 
 

@@ -359,7 +359,7 @@ def outcomes(results: DataFrame, traces: DataFrame) -> DataFrame:
     """The runs with what is measured of each: delivered, messages, gossip, hops, view_messages."""
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.delivery import delivery_ratio, latency
+    from tidings.spark.metrics.delivery import latency
     from tidings.spark.metrics.gossip import view_cost
 
     # Of messages the trace has these alone; no metric tells kinds of messages apart.
@@ -371,9 +371,12 @@ def outcomes(results: DataFrame, traces: DataFrame) -> DataFrame:
     )
     late = latency(traces).select("run", (F.col("latency_p99") / HOP).alias("hops"))
     views = view_cost(traces).select("run", "view_messages_mean", "view_messages_max")
+    # Every delivery is one that is owed here, so that counting both is enough.
+    came = traces.where("kind = 'deliver'").select("run", "key", "node").distinct().withColumn("came", F.lit(1))
+    owed = due(traces).distinct().join(came, on=["run", "key", "node"], how="left")
     table = (
-        delivery_ratio(traces, due(traces))
-        .select("run", F.col("delivery_ratio").alias("delivered"))
+        owed.groupBy("run")
+        .agg((F.count("came") / F.count(F.lit(1))).alias("delivered"))
         .join(overhead, on="run", how="left")
         .join(late, on="run", how="left")
         .join(views, on="run", how="left")
