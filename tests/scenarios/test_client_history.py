@@ -17,6 +17,7 @@ from tidings.machine.message import Contact
 from tidings.model.identity import NodeId, name_of
 from tidings.net.addresses import address_text
 from tidings.protocols.access.judge import Verdict
+from tidings.protocols.access.wanted import CONFIGURATION
 from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.headers import Data, encode_data
@@ -333,7 +334,7 @@ def test_a_fetch_waits_for_a_publisher_that_is_about_to_be_known() -> None:
                 await client.publish_encoded(heads(1, 2), [b"1", b"2"])
                 await client.flush()
                 # Only now: who is asked too early says how far it has come, and the reader would ask again.
-                b.inject(LinkWanted(Contact("a", address_text(a.address)), "test"))
+                b.inject(LinkWanted(Contact("a", address_text(a.address)), CONFIGURATION))
                 await in_line(a, b)
                 assert (await waiting).numbers == (1, 2)
 
