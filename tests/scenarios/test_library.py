@@ -11,6 +11,9 @@ from tidings.sim.scenario import Result, Scenario, run_scenario
 SEEDS_PER_EXAMPLE = 20
 """One seed for so many of the examples that a property would try."""
 
+CHECKED_SOMETIMES = {"nemesis"}
+"""Scenarios with seeds of many hundred filters: their invariants, after every step, take minutes."""
+
 
 def assert_passed(result: Result, command: str) -> None:
     assert result.passed, "\n".join([*map(str, result.problems), "again with:", f"  {command}"])
@@ -20,7 +23,7 @@ def assert_passed(result: Result, command: str) -> None:
 def test_a_built_in_scenario_passes_with_every_seed(name: str, examples: int) -> None:
     definition = built_in()[name]
     for seed in range(max(1, examples // SEEDS_PER_EXAMPLE)):
-        order = RunOrder(scenario=name, seed=seed, check="every")
+        order = RunOrder(scenario=name, seed=seed, check="sometimes" if name in CHECKED_SOMETIMES else "every")
         try:
             assert_passed(fulfil(order, definition), order.command())
         except UsageError as absent:

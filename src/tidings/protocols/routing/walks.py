@@ -55,7 +55,7 @@ class Walker:
         self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements
         self.departures, self.told = departures, told
         self.tables, self.links, self.ledger = state.tables, state.links, state.ledger
-        self.is_timed = False
+        self.is_timed = self.is_announcing = False
         subscriptions.look_again, subscriptions.walk_on, departures.arm = self.look_again, self.go, self.arm
 
     def open(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
@@ -76,10 +76,10 @@ class Walker:
         """Other filters than before may concern it."""
         if link.reduction is not None:
             link.filters_walk.begin()
-            if self.is_small(link):
+            if self.is_small(link) and not self.is_announcing:
                 self.go(now, link, effects)
             else:
-                # One after the other may be told; the walk is the same for all of them.
+                # One after the other may be told, or announced; the walk is the same for all of them.
                 effects += self.arm(now)
 
     def is_small(self, link: NeighbourLink) -> bool:
@@ -141,7 +141,9 @@ class Walker:
         while entries_left > 0 and self.has_news(link):
             entries_left -= 1
             _, advertisement, request = link.news.popleft()
+            self.is_announcing = True
             self.advertisements.announce(now, link.neighbour, advertisement, request, effects)
+            self.is_announcing = False
         effects += self.arm(now)
 
     def go_through_offers(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
