@@ -36,7 +36,7 @@ def test_events_cost_bytes_and_none_is_misrouted_where_nobody_is_deferred() -> N
 
 
 def test_nodes_that_a_message_names_are_contacts_and_roots_of_colours() -> None:
-    assert nodes_named(ChildLeave()) == 0
+    assert nodes_named(ChildLeave("a/1")) == 0
     assert nodes_named(GlobalUpdate((Contact("a"), Contact("b")))) == 2
     assert nodes_named(ColourUpdate(Colour(1, "a"), 0.5)) == 1
 

@@ -367,3 +367,25 @@ def test_halves_that_were_apart_for_longer_than_contacts_are_kept_find_together_
     network.is_divided = False
     world.run(300.0)
     world.assert_one_tree()
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_both_ends_agree_over_links_that_somebody_else_keeps(seed: int) -> None:
+    """Brokers that stand still answer many requests of a newcomer late and at once, and no link breaks in between."""
+    draw = random_stream(seed, "kept")
+    world = TreeWorld(seed, 4, bootstrap=2, routing=RoutingParams(engine="plain", failover="gossip"))
+    world.run(10.0)
+    for _ in range(8):
+        name = draw.choice(world.names)
+        standing = [other for other in world.names if other != name]
+        world.crash(name)
+        world.run(draw.uniform(0.0, 1.0))
+        world.simulator.restart(name, keep_state=False)
+        world.run(draw.uniform(0.0, 0.5))
+        for other in standing:
+            world.simulator.pause(other)
+        world.run(draw.uniform(0.5, 8.0))
+        for other in standing:
+            world.simulator.resume(other)
+        world.run(30.0)
+        world.assert_one_tree()

@@ -478,7 +478,20 @@ def test_an_acceptance_that_comes_too_late_is_answered_by_leaving() -> None:
     above = root()
     above.up("x")
     above.hears("x", request(Colour(), 0.0))
-    assert of(NeighbourDown, above.hears("x", ChildLeave())) and not above.machine.neighbours
+    assert of(NeighbourDown, above.hears("x", ChildLeave("x/5"))) and not above.machine.neighbours
+
+
+def test_who_leaves_what_it_asked_for_first_stays_where_it_asked_again() -> None:
+    """Over a link that somebody else keeps; the answers to all requests may come at once, and late."""
+    above, below = root(), Desk(LsTree("x", LsTreeParams(contacts=("m",)), Random(2)))
+    above.up("x")
+    (first,) = sent(below.handle(PeerUp("m", 1)), ParentRequest, "m")
+    below.handle(Fired("request"))
+    (second,) = sent(below.handle(Fired("merge")), ParentRequest, "m")
+    accepts = [answer(above.hears("x", each), "x") for each in (first, second)]
+    left = [each for accept in accepts for each in sent(below.handle(Received("m", accept)), ChildLeave, "m")]
+    assert left == [ChildLeave(kinship.link_name("x", first.number))] and below.machine.neighbours == ["m"]
+    assert drops(above.hears("x", left[0])) == [lstree.LEFT_BEFORE] and above.machine.neighbours == ["x"]
 
 
 def test_one_that_asks_again_is_a_neighbour_anew() -> None:
@@ -621,7 +634,7 @@ def test_what_strangers_and_others_say_is_dropped_with_a_reason() -> None:
     assert drops(desk.hears("x", request())) == [lstree.NOT_A_PEER]
     desk.up("x")
     cases: list[tuple[Any, str]] = [
-        (ChildLeave(), lstree.NOT_FROM_BELOW),
+        (ChildLeave("x/1"), lstree.NOT_FROM_BELOW),
         (MergeHint(Contact("y"), RED), lstree.NOT_FROM_BELOW),
         (DepthsSpent(), lstree.NOT_FROM_BELOW),
         (GlobalUpdate(()), lstree.NOT_A_NEIGHBOUR),

@@ -66,7 +66,7 @@ def test_it_goes_below_the_nearest_and_one_link_takes_the_place_of_the_other() -
     assert of(NeighbourReplaced, effects) == [NeighbourReplaced(asked.replaces, "p", "m", "t")]
     assert sent(effects, ChildLeave, "p") and desk.machine.neighbours == ["t"]
     # The word that it leaves is said before the link is let go.
-    assert effects.index(Send("p", ChildLeave())) < effects.index(LinkUnwanted("p", "overlay"))
+    assert effects.index(Send("p", ChildLeave(asked.replaces))) < effects.index(LinkUnwanted("p", "overlay"))
     assert desk.machine.mover.moves == 1
 
 

@@ -371,7 +371,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (lstree.ParentRefuse(7, lstree.RefusalReason.MAXDEGREE, (CONTACT,)), "06429307029192a161a3683a31"),
     (lstree.ColourUpdate(COLOUR, 0.5), "0643929202a161cb3fe0000000000000"),
     (lstree.RegionalUpdate((CONTACT,), (CONTACT,), 0.5), "0644939192a161a3683a319192a161a3683a31cb3fe0000000000000"),
-    (lstree.ChildLeave(), "064590"),
+    (lstree.ChildLeave("b/6"), "064591a3622f36"),
     (lstree.MergeHint(CONTACT, COLOUR), "06469292a161a3683a319202a161"),
     (lstree.DepthsSpent(), "064790"),
     (lstree.GlobalUpdate((CONTACT,)), "0648919192a161a3683a31"),

@@ -3,7 +3,8 @@
 What routing hears of it: a neighbour is whoever is above or below. Both ends see the same, because the one above takes
 the one below when it accepts (and says so on the link at once), and the one below takes the one above when it reads
 that; a link keeps its order, so what routing sends behind the acceptance is read behind it. Who reads an acceptance
-that he does not wait for any more answers `ChildLeave`.
+that he does not wait for any more answers `ChildLeave`, which names the request that was accepted: over a link that
+stays, because somebody else wants it too, several may be accepted late and at once, and the last of them may count.
 
 Links. The broker below wants the link (`LinkWanted`), and lets go of it when it is below no more; the one above keeps
 no link of its own. Candidates and contacts that are tried are linked for as long as that takes. A link that is wanted

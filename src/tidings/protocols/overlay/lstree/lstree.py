@@ -97,6 +97,7 @@ NOT_ASKED = "answers what was not asked"
 STARTED_AGAIN = "started again"
 ASKED_AGAIN = "asked again to be below us"
 LEFT = "is not below us"
+LEFT_BEFORE = "leaves what it asked for before it asked again"
 
 
 class LsTree:
@@ -269,14 +270,17 @@ class LsTree:
             case ParentAccept(number):
                 if kin.above is not None and kin.above.link == link_name(self.node_id, number):
                     return [Drop(message, NOT_ASKED)]
-                return [Send(sender, ChildLeave()), *self.seeker.let_go(sender)]
+                leave = ChildLeave(link_name(self.node_id, number))
+                return [Send(sender, leave), *self.seeker.let_go(sender)]
             case ColourUpdate(colour, depth) if kin.is_above(sender):
                 return self.recolour(now, message, colour, depth)
             case RegionalUpdate(ancestors, siblings, depth) if kin.is_above(sender):
                 return self.regional(now, sender, ancestors, siblings, depth)
             case ColourUpdate() | RegionalUpdate():
                 return [Drop(message, NOT_FROM_ABOVE)]
-            case ChildLeave() if sender in kin.below:
+            case ChildLeave(link) if sender in kin.below:
+                if link != kin.below[sender].link:
+                    return [Drop(message, LEFT_BEFORE)]
                 return [*kin.lose_below(sender, LEFT), *kin.tell_region()]
             case MergeHint(root, colour) if sender in kin.below:
                 return self.seeker.hinted(now, root, colour)

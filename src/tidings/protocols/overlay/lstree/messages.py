@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tidings.machine.message import Contact, Count, Message, OptionalName
+from tidings.machine.message import Contact, Count, Message, Name, OptionalName
 from tidings.model.bounds import ANCESTORS_MAX, CONTACTS_MAX, SIBLINGS_MAX
 from tidings.protocols.overlay.lstree.order import Colour, Depth
 
@@ -72,7 +72,9 @@ class RegionalUpdate(Message, frozen=True):
 
 
 class ChildLeave(Message, frozen=True):
-    """I am not below you: your answer came too late."""
+    """I am not below you by this request (any more). I may have asked you again since, and be below you by that."""
+
+    link: Name
 
 
 class MergeHint(Message, frozen=True):

@@ -32,7 +32,7 @@ from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.lstree.exchange import ContactExchange
-from tidings.protocols.overlay.lstree.kinship import Kinship
+from tidings.protocols.overlay.lstree.kinship import Kinship, link_name
 from tidings.protocols.overlay.lstree.messages import ChildLeave, ParentAccept, ParentRefuse, ParentRequest
 from tidings.protocols.overlay.lstree.messages import RefusalReason as Reason
 from tidings.protocols.overlay.lstree.params import LsTreeParams
@@ -165,11 +165,12 @@ class Mover:
         assert kin.above is not None
         forgotten = self.forget()
         if not self.seeker.is_valid(sender, message):
-            gone: list[Effect] = [Drop(message, NOT_VALID), Send(sender, ChildLeave())]
+            leave = ChildLeave(link_name(kin.node_id, message.number))
+            gone: list[Effect] = [Drop(message, NOT_VALID), Send(sender, leave)]
             return [*forgotten, *gone, *self.proceed(now), *self.seeker.let_go(sender)]
         self.moves += 1
         lost = kin.above
-        parted: list[Effect] = [Send(lost.contact.node, ChildLeave()), *kin.lose_above(MOVED)]
+        parted: list[Effect] = [Send(lost.contact.node, ChildLeave(lost.link)), *kin.lose_above(MOVED)]
         return [*forgotten, *parted, *self.seeker.attach(now, sender, message, lost), *self.rest(now)]
 
     def gave_no_answer(self, now: float, node: NodeId) -> list[Effect]:

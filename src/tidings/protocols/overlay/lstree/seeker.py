@@ -235,7 +235,8 @@ class Seeker:
         search, lost = self.search, self.lost
         assert search is not None and search.asked is not None
         if not self.is_valid(sender, message):
-            return [Drop(message, NOT_VALID), Send(sender, ChildLeave()), *self.give_up_candidate(now)]
+            leave = ChildLeave(link_name(self.kin.node_id, message.number))
+            return [Drop(message, NOT_VALID), Send(sender, leave), *self.give_up_candidate(now)]
         self.patience.learn(now - search.asked.since)
         strategy, requests = search.asked.strategy, search.requests
         parted = self.end_search(found=sender)
