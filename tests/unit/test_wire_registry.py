@@ -13,6 +13,7 @@ import tidings
 from tidings.machine.message import Contact, Message
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
+from tidings.protocols.coordination import messages as coordination
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.gossip import lpbcast
 from tidings.protocols.gossip.failover import messages as failover
@@ -82,6 +83,7 @@ CODES = {
     0x0319: "PathEdited",
     0x031A: "AiredPublications",
     0x031B: "FloodedPublications",
+    0x031C: "ShiftWord",
     0x0320: "Interested",
     0x0321: "InterestAsked",
     0x0322: "InterestNamed",
@@ -191,6 +193,19 @@ CODES = {
     0x0811: "RandomGossip",
     0x0818: "Nearby",
     0x0819: "PublicationsBeyond",
+    0x0900: "PlanAsked",
+    0x0901: "PlanAnswered",
+    0x0902: "Engage",
+    0x0903: "Engaged",
+    0x0904: "ActionOrder",
+    0x0905: "ActionReported",
+    0x0906: "Disengage",
+    0x0907: "Disengaged",
+    0x0910: "Prepare",
+    0x0911: "Prepared",
+    0x0912: "Decide",
+    0x0913: "Decided",
+    0x0914: "ShiftFinished",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -244,6 +259,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (radio_flood.FloodedPublications(ON_AIR), "031b9197a170a5702f314061cb400000000000000000910791c4018091c40178"),
     (repairs.PathEdit("r1", ("a", "b"), 0, ("x = 1",), ()), "031895a2723192a161a1620091a578203d203190"),
     (repairs.PathEdited("r1", False), "031992a27231c2"),
+    (repairs.ShiftWord("s", "turn", "a"), "031c93a173a47475726ea161"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
     (interests.Interested("p/1", 2, 7, True), "032094a3702f310207c3"),
     (interests.InterestAsked("p/1"), "032191a3702f31"),
@@ -438,6 +454,22 @@ EXAMPLES: list[tuple[Message, str]] = [
         "08199297a170a5702f314061cb400000000000000000910791c4018091c40178a163",
     ),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
+    (coordination.PlanAsked(1, "abort"), "09009301a561626f7274c400"),
+    (coordination.PlanAnswered(1, "p", ""), "09019301a170a0"),
+    (coordination.Engage("p"), "090291a170"),
+    (coordination.Engaged("p", ("b",), ""), "090393a17091a162a0"),
+    (
+        coordination.ActionOrder("p", 0, "append", (CONTACT, CONTACT)),
+        "090494a17000a6617070656e649292a161a3683a3192a161a3683a31",
+    ),
+    (coordination.ActionReported("p", 0, True, ""), "090594a17000c3a0"),
+    (coordination.Disengage("p", "", 0), "090693a170a000"),
+    (coordination.Disengaged("p"), "090791a170"),
+    (coordination.Prepare("s", (CONTACT, CONTACT, CONTACT)), "091092a1739392a161a3683a3192a161a3683a3192a161a3683a31"),
+    (coordination.Prepared("s", ""), "091192a173a0"),
+    (coordination.Decide("s"), "091291a173"),
+    (coordination.Decided("s", True), "091392a173c3"),
+    (coordination.ShiftFinished("s", ""), "091492a173a0"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),

@@ -94,6 +94,12 @@ FLUSHES_REMEMBERED_MAX = 1024
 BROKERS_NAMED_MAX = 100
 """Brokers that an acknowledgement or a receipt names; further ones are only counted."""
 
+ACTION_BROKERS_MAX = 1000
+"""Neighbours that a broker names when it takes part in a plan."""
+
+PLAN_BYTES_MAX = 512 * 1024
+"""A plan that a client asks for, as JSON: some 5,000 actions."""
+
 ADDRESS_CHARS_MAX = 300
 """A host name of 255 characters, a colon and a port fit."""
 

@@ -239,6 +239,42 @@ class EventRow(Row, frozen=True, kw_only=True):
     attributes: dict[str, bool | int | float | str]
 
 
+class PlanRow(Row, frozen=True, kw_only=True):
+    """The plan that is carried out from here, or was last: at most one row."""
+
+    plan: str
+    state: str
+    """"engaging", "running", "aborting", "done" or "aborted"."""
+    step: int = 0
+    """The step that is under way or was last, from 1 on; 0 before the first."""
+    steps: int = 0
+    actions_done: int = 0
+    actions: int = 0
+    began_at: float = 0.0
+    seconds: float = 0.0
+    """Since it began, or in all where it is over."""
+    problem: str = ""
+    """Why it was aborted."""
+
+
+class PlannedActionRow(Row, frozen=True, kw_only=True):
+    """An action of that plan."""
+
+    number: int
+    step: int
+    action: str
+    state: str
+    """"waiting", "ordered", "done" or "failed"."""
+    problem: str = ""
+
+
+class CoordinationRow(Row, frozen=True, kw_only=True):
+    """The same as those know it who carry plans out by ZooKeeper: a path, and what stands there."""
+
+    path: str
+    data: str
+
+
 class CounterRow(Row, frozen=True, kw_only=True):
     """Something that was counted or measured: `tidings_..._total` only grows."""
 

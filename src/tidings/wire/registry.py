@@ -7,6 +7,7 @@ The first byte of a code tells the family, and a new family takes the next free 
 
 from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
+from tidings.protocols.coordination import messages as coordination
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.gossip import lpbcast
 from tidings.protocols.gossip.failover import messages as failover
@@ -71,6 +72,7 @@ REGISTRY.add(0x0316, repairs.Flush)
 REGISTRY.add(0x0317, repairs.Activate)
 REGISTRY.add(0x0318, repairs.PathEdit)
 REGISTRY.add(0x0319, repairs.PathEdited)
+REGISTRY.add(0x031C, repairs.ShiftWord)
 REGISTRY.add(0x031A, aired.AiredPublications)
 REGISTRY.add(0x031B, radio_flood.FloodedPublications)
 REGISTRY.add(0x0320, interests.Interested)
@@ -192,6 +194,20 @@ REGISTRY.add(0x0810, random_views.ViewsShuffled)
 REGISTRY.add(0x0811, random_views.RandomGossip)
 REGISTRY.add(0x0818, neighbourhood.Nearby)
 REGISTRY.add(0x0819, neighbourhood.PublicationsBeyond)
+
+REGISTRY.add(0x0900, coordination.PlanAsked)
+REGISTRY.add(0x0901, coordination.PlanAnswered)
+REGISTRY.add(0x0902, coordination.Engage)
+REGISTRY.add(0x0903, coordination.Engaged)
+REGISTRY.add(0x0904, coordination.ActionOrder)
+REGISTRY.add(0x0905, coordination.ActionReported)
+REGISTRY.add(0x0906, coordination.Disengage)
+REGISTRY.add(0x0907, coordination.Disengaged)
+REGISTRY.add(0x0910, coordination.Prepare)
+REGISTRY.add(0x0911, coordination.Prepared)
+REGISTRY.add(0x0912, coordination.Decide)
+REGISTRY.add(0x0913, coordination.Decided)
+REGISTRY.add(0x0914, coordination.ShiftFinished)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

@@ -1,6 +1,6 @@
 """What repairs tell each other, beside the changes of tables that are told anyway."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -55,3 +55,13 @@ class PathEdited(Message, frozen=True):
     reconfiguration: Name
     is_refused: bool
     """Whether it was not passed on."""
+
+
+class ShiftWord(Message, frozen=True):
+    """How far a shift is. All but "turn" stand behind the changes of tables that were told before; "turn"
+    stands behind the publications."""
+
+    shift: Name
+    word: Literal["ready", "frozen", "relays", "sweep", "swept", "turn", "turned", "empty"]
+    origin: Name
+    """Who said it first: some are passed on."""
