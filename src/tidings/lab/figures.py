@@ -90,6 +90,23 @@ def against(
     return over_seeds(others.join(plain, on="seed", how="inner"), values)
 
 
+def between(pairs: DataFrame, lower: str, upper: str, values: Mapping[str, Column], ratio: bool = True) -> DataFrame:
+    """How values in the group `upper` compare with those in `lower`, seed by seed: as a ratio, or as a difference."""
+    from pyspark.sql import functions as F
+
+    def at(place: str, mark: str) -> DataFrame:
+        columns = [value.alias(f"{mark}{number}") for number, value in enumerate(values.values())]
+        return pairs.where(F.col("group") == place).select("seed", *columns)
+
+    joined = at(lower, "low").join(at(upper, "high"), on="seed", how="inner")
+    joined = joined.withColumn("group", F.lit(f"{lower} to {upper}"))
+    figures = {}
+    for number, name in enumerate(values):
+        low, high = F.col(f"low{number}"), F.col(f"high{number}")
+        figures[name] = high / low if ratio else high - low
+    return over_seeds(joined, figures)
+
+
 def union(tables: Sequence[DataFrame]) -> DataFrame:
     """One below the other; columns by their place."""
     first, *others = tables

@@ -72,6 +72,9 @@ PUBLISHED = ("RMG", "RDGM", "DRGM", "RUmDGM", "DUmRGM")
 
 CHURN, CATASTROPHE = "churn", "catastrophe"
 
+TREES = "dynamic-topologies/trees"
+"""E16 to E21 look at the same runs."""
+
 
 def variants(scenario: str, *instances: str, integer: bool = False) -> tuple[Variant, ...]:
     """`RDGM, churn` and so on, with whole numbers as depths where that is asked for."""

@@ -6,7 +6,15 @@ Shares are of the metric `repair_time`, by strategy; how many trees there are at
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, PUBLISHED, measured_figures, run, variants
+from tidings.lab.dynamic_topologies.lstree.churned import (
+    CATASTROPHE,
+    CHURN,
+    PUBLISHED,
+    TREES,
+    measured_figures,
+    run,
+    variants,
+)
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import summarise, union
 from tidings.lab.plots import bars
@@ -48,4 +56,5 @@ EXPERIMENT = define(
     ),
     figures=figures,
     plot=plot,
+    sweep=TREES,
 )

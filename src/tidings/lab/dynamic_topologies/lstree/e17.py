@@ -6,7 +6,15 @@ Degrees are of the whole tree and are taken inside the run.
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, PUBLISHED, measured_figures, run, variants
+from tidings.lab.dynamic_topologies.lstree.churned import (
+    CATASTROPHE,
+    CHURN,
+    PUBLISHED,
+    TREES,
+    measured_figures,
+    run,
+    variants,
+)
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import over_seeds, parameter, side_by_side, union
 from tidings.lab.plots import bars
@@ -44,4 +52,5 @@ EXPERIMENT = define(
     variants=(*variants(CATASTROPHE, *PUBLISHED, "Overcast+G"), *variants(CHURN, *PUBLISHED, "Overcast+G")),
     figures=figures,
     plot=plot,
+    sweep=TREES,
 )

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, PUBLISHED, run, variants
+from tidings.lab.dynamic_topologies.lstree.churned import (
+    CATASTROPHE,
+    CHURN,
+    PUBLISHED,
+    TREES,
+    run,
+    variants,
+)
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import by_variant
 from tidings.lab.plots import bars
@@ -27,4 +34,5 @@ EXPERIMENT = define(
     variants=(*variants(CATASTROPHE, *PUBLISHED), *variants(CHURN, *PUBLISHED)),
     figures=figures,
     plot=plot,
+    sweep=TREES,
 )

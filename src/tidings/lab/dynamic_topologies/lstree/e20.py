@@ -5,7 +5,14 @@ counted as they are sent, because a trace of every message of thousands of nodes
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, measured_figures, run, variants
+from tidings.lab.dynamic_topologies.lstree.churned import (
+    CATASTROPHE,
+    CHURN,
+    TREES,
+    measured_figures,
+    run,
+    variants,
+)
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.plots import bars
 
@@ -28,4 +35,5 @@ EXPERIMENT = define(
     variants=(*variants(CATASTROPHE, "RMG"), *variants(CHURN, "RMG")),
     figures=figures,
     plot=plot,
+    sweep=TREES,
 )

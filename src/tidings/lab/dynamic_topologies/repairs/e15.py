@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
+from tidings.lab.dynamic_topologies.repairs.e6 import DENSITIES
 from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
-from tidings.lab.figures import over_seeds, union
+from tidings.lab.figures import between, union
 
-PATTERNS, DENSITIES = (48, 96, 200, 400), (0.05, 0.2, 0.5, 1.0)
+PATTERNS = 48, 96, 200, 400
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
@@ -23,15 +24,8 @@ def grown(pairs: DataFrame, first: str, last: str) -> DataFrame:
     """By how much more of all dispatchers are involved at the last value than at the first."""
     from pyspark.sql import functions as F
 
-    for_each = {repair: F.col("sides")[repair]["involved_mean"] / 100 for repair in REPAIRS}
-    ends = [
-        pairs.where(F.col("group") == value).select(
-            "seed", *(each.alias(f"{place}{name}") for name, each in for_each.items())
-        )
-        for place, value in enumerate((first, last))
-    ]
-    both = ends[0].join(ends[1], on="seed", how="inner").withColumn("group", F.lit(f"{first} to {last}"))
-    return over_seeds(both, {f"grown, {name}": F.col(f"1{name}") - F.col(f"0{name}") for name in for_each})
+    involved = {f"grown, {repair}": F.col("sides")[repair]["involved_mean"] / 100 for repair in REPAIRS}
+    return between(pairs, first, last, involved, ratio=False)
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:

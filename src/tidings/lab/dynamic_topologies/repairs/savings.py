@@ -16,11 +16,14 @@ means, which is how variants stay paired by seed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, STRAWMAN
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Parameter, Variant
-from tidings.lab.figures import measured, over_seeds, parameter, side_by_side, union
+from tidings.lab.figures import between, measured, over_seeds, parameter, side_by_side, union
 from tidings.lab.plots import COLOURS, points
+
+COST = "cost_per_reconfiguration"
 
 
 def variants(
@@ -40,9 +43,7 @@ def sides(results: DataFrame, traces: DataFrame, by: str) -> DataFrame:
 
     table = reconfiguration_cost(traces).join(involved_dispatchers(traces), on="run", how="inner")
     size = results.select("run", parameter("dispatchers", "double").alias("size"))
-    runs = measured(
-        results, table.join(size, on="run", how="left"), "cost_per_reconfiguration", "involved_mean", "size"
-    )
+    runs = measured(results, table.join(size, on="run", how="left"), COST, "involved_mean", "size")
     return side_by_side(runs, group=parameter(by), side=parameter("repair"))
 
 
@@ -50,7 +51,7 @@ def savings(pairs: DataFrame, repairs: Sequence[str] = REPAIRS) -> DataFrame:
     from pyspark.sql import functions as F
 
     of = {repair: F.col("sides")[repair] for repair in repairs}
-    plain, cost, involved = of[STRAWMAN], "cost_per_reconfiguration", "involved_mean"
+    plain, cost, involved = of[STRAWMAN], COST, "involved_mean"
     others = {repair: side for repair, side in of.items() if repair != STRAWMAN}
     figures = {
         **{f"cost, {repair}": side[cost] for repair, side in of.items()},
@@ -64,6 +65,16 @@ def savings(pairs: DataFrame, repairs: Sequence[str] = REPAIRS) -> DataFrame:
         **{f"spared, {repair}": (side[involved], plain[involved]) for repair, side in others.items()},
     }
     return union([over_seeds(pairs, figures), over_seeds(*reduced(pairs, less))])
+
+
+def changes(pairs: DataFrame, values: Sequence[str]) -> DataFrame:
+    """What is saved in each of these groups, less that in the one before."""
+    from pyspark.sql import functions as F
+
+    of = {repair: F.col("sides")[repair][COST] for repair in REPAIRS}
+    less = {f"change, {repair}": (cost, of[STRAWMAN]) for repair, cost in of.items() if repair != STRAWMAN}
+    saved, each = reduced(pairs, less)
+    return union([between(saved, *ends, each, ratio=False) for ends in pairwise(values)])
 
 
 def reduced(pairs: DataFrame, less: Mapping[str, tuple[Column, Column]]) -> tuple[DataFrame, dict[str, Column]]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
-from tidings.lab.dynamic_topologies.witree.sweeps import OPTIMISED, TREES, between, measures_of
+from tidings.lab.dynamic_topologies.witree.sweeps import OPTIMISED, TREES, measures_of
 from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
-from tidings.lab.figures import over_seeds
+from tidings.lab.figures import between, over_seeds
 
 SPEEDS = (0.2, 0.6, 1.0, 1.4, 2.0)
 COST = "cost_per_reconfiguration"

@@ -6,10 +6,10 @@ from tidings.lab.definition import define
 from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.witree.e29 import SIZES
 from tidings.lab.dynamic_topologies.witree.e30 import SPEEDS
-from tidings.lab.dynamic_topologies.witree.sweeps import TREES, between, curves, measures_of, runs_by
+from tidings.lab.dynamic_topologies.witree.sweeps import TREES, curves, measures_of, runs_by
 from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
-from tidings.lab.figures import over_seeds, parameter
+from tidings.lab.figures import between, over_seeds, parameter
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ from tidings.lab.dynamic_topologies.witree.e29 import SIZES
 from tidings.lab.dynamic_topologies.witree.sweeps import (
     SYSTEMS,
     TREES,
-    between,
     deliveries,
     delivery_curves,
     measures_of,
@@ -16,6 +15,7 @@ from tidings.lab.dynamic_topologies.witree.sweeps import (
 )
 from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import between
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:

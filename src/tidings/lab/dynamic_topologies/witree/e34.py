@@ -7,7 +7,6 @@ from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.witree.sweeps import (
     SYSTEMS,
     TREES,
-    between,
     deliveries,
     delivery_curves,
     measures_of,
@@ -15,6 +14,7 @@ from tidings.lab.dynamic_topologies.witree.sweeps import (
 )
 from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import between
 
 RATES = (2.0, 20.0, 100.0, 200.0)
 

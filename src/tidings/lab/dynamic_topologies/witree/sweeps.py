@@ -1,15 +1,13 @@
 """Figures of sweeps over one parameter of the walkers, seed by seed: the same walks with each way of repair.
 
-    delivered, SYSTEM              share of the deliveries that were due
-    delivered in reach, SYSTEM     of those that radios could have made
-    transmissions, SYSTEM          packets in the air for each event
-    share of flooding, SYSTEM      transmissions beside those of flooding
-    overlay / routing, SYSTEM      bytes for each link that was lost
-
-`between` compares two values of the parameter, in runs of the same seed.
+delivered, SYSTEM              share of the deliveries that were due
+delivered in reach, SYSTEM     of those that radios could have made
+transmissions, SYSTEM          packets in the air for each event
+share of flooding, SYSTEM      transmissions beside those of flooding
+overlay / routing, SYSTEM      bytes for each link that was lost
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from tidings.lab.experiment import Axes, Canvas, Column, DataFrame, Measured
 from tidings.lab.figures import over_seeds, parameter, side_by_side
@@ -32,23 +30,6 @@ def runs_by(results: DataFrame, by: str) -> DataFrame:
     return side_by_side(results, group=parameter(by), side=parameter("repair"))
 
 
-def between(pairs: DataFrame, lower: str, upper: str, values: Mapping[str, Column], ratio: bool = True) -> DataFrame:
-    """How each value at `upper` compares with that at `lower`: as a ratio, or as a difference."""
-    from pyspark.sql import functions as F
-
-    def at(place: str, mark: str) -> DataFrame:
-        columns = [value.alias(f"{mark}{number}") for number, value in enumerate(values.values())]
-        return pairs.where(F.col("group") == place).select("seed", *columns)
-
-    joined = at(lower, "low").join(at(upper, "high"), on="seed", how="inner")
-    joined = joined.withColumn("group", F.lit(f"{lower} to {upper}"))
-    figures = {}
-    for number, name in enumerate(values):
-        low, high = F.col(f"low{number}"), F.col(f"high{number}")
-        figures[name] = high / low if ratio else high - low
-    return over_seeds(joined, figures)
-
-
 def deliveries(pairs: DataFrame) -> DataFrame:
     of = measures_of(SYSTEMS)
     flooded, plain = of[FLOODING], of["strawman"]
@@ -65,6 +46,7 @@ def deliveries(pairs: DataFrame) -> DataFrame:
             },
             **{f"behind flooding, {name}": flooded["delivered"] - side["delivered"] for name, side in trees.items()},
             **{f"ahead of strawman, {name}": of[name]["delivered"] - plain["delivered"] for name in OPTIMISED},
+            "ahead of timed, informed": of["informed"]["delivered"] - of["timed"]["delivered"],
         },
     )
 
