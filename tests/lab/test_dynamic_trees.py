@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.dynamic_topologies.lstree import e16, e19
-from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, links_between, run
+from tidings.lab.dynamic_topologies.lstree import e16, e18, e19, e21
+from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, PUBLISHED, links_between, run
 from tidings.trace.writers import RingBuffer, open_writer
 
 if TYPE_CHECKING:
@@ -61,3 +61,30 @@ def test_shares_and_times_are_those_of_the_notes(spark: "SparkSession", tmp_path
     assert {row.figure: row.value for row in e19.figures(results, traces).collect()}["most"] == pytest.approx(
         times[-1], abs=1e-5
     )
+
+
+@pytest.mark.spark
+def test_instances_and_depths_are_compared_seed_by_seed(spark: "SparkSession") -> None:
+    shape = "run string, seed int, parameters string, measures map<string,double>"
+    rows = [
+        (name, 1, json.dumps({"instance": name, "scenario": CHURN}), {"area one": 0.9 - place / 10})
+        for place, name in enumerate(PUBLISHED)
+    ]
+    found = {row.figure: row.value for row in e18.in_order(spark.createDataFrame(rows, shape)).collect()}
+    assert found["more, RMG than RDGM"] == pytest.approx(0.1)
+    assert found["more, DRGM than DUmRGM"] == pytest.approx(0.2)
+    depths = {
+        "real": (False, {"top degree": 5.0, "area one": 0.6}),
+        "whole": (True, {"top degree": 9.0, "area one": 0.5}),
+    }
+    rows = [
+        (name, 1, json.dumps({"instance": "DUmRGM", "scenario": CHURN, "integer": integer}), measures)
+        for name, (integer, measures) in depths.items()
+    ]
+    times = spark.createDataFrame([("real", 1.0), ("whole", 1.75)], "run string, repair_p95 double")
+    worse = {
+        row.figure: (row.group, row.value) for row in e21.worse(spark.createDataFrame(rows, shape), times).collect()
+    }
+    assert worse["greater degree"] == ("DUmRGM, churn", pytest.approx(4.0))
+    assert worse["fewer of area one"] == ("DUmRGM, churn", pytest.approx(0.1))
+    assert worse["later"] == ("DUmRGM, churn", pytest.approx(0.75))

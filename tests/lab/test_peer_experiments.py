@@ -56,3 +56,8 @@ def test_savings_are_those_of_the_runs_side_by_side(spark: "SparkSession") -> No
     assert found["saved, timed", "30"] == pytest.approx(saved)
     routing, overlay = runs["timed"]["routing bytes"], runs["timed"]["overlay bytes"]
     assert found["share, timed", "30"] == pytest.approx(routing / (routing + overlay))
+    cost = {repair: runs[repair]["cost"] for repair in REPAIRS}
+    more = (cost["timed"] - cost["informed"]) / cost["strawman"]
+    assert found["saved more, informed", "30"] == pytest.approx(more)
+    spikes = runs["timed"]["spike"], runs["strawman"]["spike"]
+    assert found["spike beside strawman, timed", "30"] == pytest.approx(spikes[0] / spikes[1])

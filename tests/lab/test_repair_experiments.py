@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession, functions
 
+from tidings.lab.dynamic_topologies.repairs.e4 import beside_balanced
 from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, CostRows, Rewired, Setting, counted, run
-from tidings.lab.dynamic_topologies.repairs.savings import reduced
+from tidings.lab.dynamic_topologies.repairs.savings import changes, reduced
 from tidings.lab.dynamic_topologies.repairs.witness import Witness, play
 from tidings.lab.dynamic_topologies.repairs.witness import run as run_with_events
 from tidings.lab.figures import over_seeds
@@ -213,3 +214,29 @@ def test_what_is_saved_is_said_of_the_means_and_not_of_single_seeds(spark: Spark
     (row,) = over_seeds(*reduced(pairs, {"saved": (ours, theirs)})).collect()
     assert row["value"] == pytest.approx(0.5), "1 - 25 / 50; the mean of the two ratios is below zero"
     assert row["low"] < 0.5 < row["high"] and row["runs"] == 2
+
+
+def sides_of(spark: SparkSession, costs: dict[tuple[str, int], tuple[float, float]]) -> Any:
+    """What STRAWMAN costs in a group, for a seed, and what all others do."""
+    rows = []
+    for (group, seed), (plain, other) in costs.items():
+        each = {name: {"cost_per_reconfiguration": plain if name == "strawman" else other} for name in REPAIRS}
+        rows.append((group, seed, each))
+    return spark.createDataFrame(rows, "group string, seed int, sides map<string,map<string,double>>")
+
+
+def test_random_trees_are_compared_with_balanced_ones_by_the_means(spark: SparkSession) -> None:
+    random = sides_of(spark, {("50", 1): (20.0, 4.0), ("50", 2): (40.0, 8.0)})
+    balanced = sides_of(spark, {("50", 1): (10.0, 4.0), ("50", 2): (10.0, 6.0)})
+    figures = {row["figure"]: row["value"] for row in beside_balanced(random, balanced).collect()}
+    assert figures["beside balanced, strawman"] == pytest.approx(60 / 20)
+    assert figures["beside balanced, path"] == pytest.approx(12 / 10)
+    assert figures["saved more, informed"] == pytest.approx((1 - 12 / 60) - (1 - 10 / 20))
+
+
+def test_savings_of_a_group_are_compared_with_those_of_the_one_before(spark: SparkSession) -> None:
+    costs = {("a", 1): (10.0, 2.0), ("a", 2): (30.0, 6.0), ("b", 1): (10.0, 7.0), ("b", 2): (10.0, 5.0)}
+    rows = changes(sides_of(spark, costs), ["a", "b"]).collect()
+    assert {row["group"] for row in rows} == {"a to b"}
+    assert {row["figure"] for row in rows} == {f"change, {name}" for name in REPAIRS if name != "strawman"}
+    assert all(row["value"] == pytest.approx((1 - 12 / 20) - (1 - 8 / 40)) for row in rows)
