@@ -9,7 +9,7 @@ from tidings.machine.streams import random_stream
 from tidings.trace.record import Record
 from tidings.workloads.failing_trees import FailingTree, clusters
 
-SMALL = {"brokers": 16, "degree": 4, "begin": 8.0, "duration": 6.0}
+SMALL = {"brokers": 16, "degree": 4, "begin": 8.0, "duration": 6.0, "event_rate": 1.0}
 
 
 class Rows:
@@ -69,3 +69,18 @@ def test_who_fails_does_not_depend_on_the_system() -> None:
     made = [FailingRun(TreeSetting(brokers=30, failover=failover), 5) for failover in ("tree", "gossip")]
     assert made[0].absences == made[1].absences and made[0].parents == made[1].parents
     assert OverheadRows(Rows(), made[0].setting).period == 0.0  # type: ignore[arg-type]
+
+
+def test_what_is_possible_lies_between_the_tree_and_what_both_ends_live_for() -> None:
+    rows = Rows()
+    measured = run("", {**SMALL, "brokers": 40, "failover": "tree", "rate": 0.3}, 3, rows)  # type: ignore[arg-type]
+    assert measured["connected"] < measured["within delta"] <= measured["alive"] < 1.0
+    owed, came = len(rows.of("note", "due")), len({(row.key, row.node) for row in rows.of("deliver")})
+    # Links take a moment to come back when brokers do.
+    assert 0.9 * measured["connected"] < came / owed <= measured["connected"]
+
+
+def test_seeds_take_the_trees_of_the_source_by_turns() -> None:
+    laws = [TreeSetting().law(seed) for seed in range(1, 33)]
+    kinds = Counter((law.degree, law.is_balanced) for law in laws)
+    assert len(kinds) == 8 and set(kinds.values()) == {4}

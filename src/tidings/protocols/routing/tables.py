@@ -48,6 +48,9 @@ publisher begins a new one, so that everybody behind it hears of the change, and
 OVERLAPS_MAX = 100_000
 """Pairs of filters of which it is remembered whether they overlap; when there are more, all are forgotten."""
 
+NO_OVERLAPS: dict[str, bool] = {}
+NO_OFFERS: dict[str, dict[AdvertisementId, Filter]] = {}
+
 
 SMALL_CHUNKS = IndexParams(direct_records=4)
 """A broker has few filters beside an index of a whole network: rows of bits then pay sooner."""
@@ -98,7 +101,9 @@ class Tables:
         """Those to which the way is lost, with the side on which it was (`adrift.py`)."""
         self.adrift_texts: dict[LiveHop, dict[str, dict[AdvertisementId, Filter]]] = {}
         self.version = 0
-        self.overlaps: dict[tuple[str, str], bool] = {}
+        self.overlaps: dict[str, dict[str, bool]] = {}
+        """By text, and the text of what is offered; `overlap_count` answers in all."""
+        self.overlap_count = 0
 
     # Who wants what.
 
@@ -317,21 +322,24 @@ class Tables:
 
     def is_offered(self, hop: LiveHop, text: str, filter: Filter) -> bool:
         """Does an advertisement of that hop, adrift or not, overlap the filter?"""
-        for offered, advertisements in self.offered[hop].items():
-            if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
-                return True
-        for offered, advertisements in self.adrift_texts.get(hop, {}).items():
-            if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
-                return True
+        known = self.overlaps.get(text, NO_OVERLAPS)
+        for offers in (self.offered[hop], self.adrift_texts.get(hop, NO_OFFERS)):
+            for offered, advertisements in offers.items():
+                answer = known.get(offered)
+                if answer or (
+                    answer is None and self.do_overlap(text, filter, offered, next(iter(advertisements.values())))
+                ):
+                    return True
         return False
 
     def do_overlap(self, text: str, filter: Filter, other_text: str, other: Filter) -> bool:
-        pair = text, other_text
-        answer = self.overlaps.get(pair)
+        answer = self.overlaps.get(text, NO_OVERLAPS).get(other_text)
         if answer is None:
-            if len(self.overlaps) >= OVERLAPS_MAX:
+            if self.overlap_count >= OVERLAPS_MAX:
                 self.overlaps.clear()
-            answer = self.overlaps[pair] = filter.overlaps(other)
+                self.overlap_count = 0
+            answer = self.overlaps.setdefault(text, {})[other_text] = filter.overlaps(other)
+            self.overlap_count += 1
         return answer
 
     def known_way(self, advertisement: AdvertisementId) -> tuple[LiveHop, Offered] | None:

@@ -4,11 +4,22 @@ delivered, SYSTEM       deliveries of all that the workload owes
 overhead, SYSTEM        publications and gossip, beside the publications of the plain tree
 gossip, SYSTEM          messages around failures, beside the same
 hops, SYSTEM            99th percentile of the hops of what was delivered
+possible, WHAT          what could be delivered at best: with both ends alive, and with a way of the tree besides that
+                        is whole, or has nowhere more than delta failures one behind the other
+of the living, SYSTEM   delivered, of what had both ends alive
 """
 
 from collections.abc import Iterable, Sequence
 
-from tidings.lab.dependable.failover.failing_runs import GOSSIP, NEIGHBOURHOOD, RANDOM, SYSTEMS, TREE, outcomes
+from tidings.lab.dependable.failover.failing_runs import (
+    GOSSIP,
+    NEIGHBOURHOOD,
+    POSSIBLE,
+    RANDOM,
+    SYSTEMS,
+    TREE,
+    outcomes,
+)
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Parameter, Variant
 from tidings.lab.figures import over_seeds, parameter, side_by_side
 from tidings.lab.plots import COLOURS, points
@@ -41,6 +52,8 @@ def figures_of(pairs: DataFrame) -> DataFrame:
         values[f"overhead, {system}"] = F.try_divide(side[system]["messages"], tree)
         values[f"gossip, {system}"] = F.try_divide(side[system]["gossip"], tree)
         values[f"hops, {system}"] = side[system]["hops"]
+        values[f"of the living, {system}"] = F.try_divide(side[system]["delivered"], side[system]["alive"])
+    values |= {f"possible, {name}": side[GOSSIP][name] for name in POSSIBLE}
     values["delivered more than the tree"] = F.try_divide(side[GOSSIP]["delivered"], side[TREE]["delivered"]) - 1
     values["delivered less than at random"] = side[RANDOM]["delivered"] - side[GOSSIP]["delivered"]
     values["delivered more than the neighbourhood"] = side[GOSSIP]["delivered"] - side[NEIGHBOURHOOD]["delivered"]

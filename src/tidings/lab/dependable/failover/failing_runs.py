@@ -75,6 +75,10 @@ INTRODUCED = 10
 
 TREE, GOSSIP, RANDOM, NEIGHBOURHOOD = SYSTEMS = ("tree", "gossip", "random", "neighbourhood")
 
+TREES = tuple((degree, is_balanced) for is_balanced in (True, False) for degree in (4, 7, 5, 6))
+"""Largest degree, and whether it is balanced: the eight kinds of the source, which has four trees of each; the first
+seed has the first kind, and so on."""
+
 SWEEP = "dependable/failing-trees"
 """E5 to E8 share their runs."""
 
@@ -84,11 +88,12 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int = 400
     share: float = 1.0
     """How many of them there are, where the size of the overlay is varied."""
-    degree: int = 5
+    degree: int = 0
+    """0: the trees of the source by turns (`TREES`)."""
     is_balanced: bool = True
     failures: str = "uniform"
     rate: float = 0.1
-    event_rate: float = 1.0
+    event_rate: float = 4.0
     """Events a second of each client."""
     begin: float = 14.0
     duration: float = 60.0
@@ -104,10 +109,11 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     def law(self, seed: int) -> FailingTree:
         chosen: dict[str, Any] = {"failures": self.failures}
+        degree, is_balanced = (self.degree, self.is_balanced) if self.degree else TREES[(seed - 1) % len(TREES)]
         return FailingTree(
             brokers=round(self.brokers * self.share),
-            degree=self.degree,
-            is_balanced=self.is_balanced,
+            degree=degree,
+            is_balanced=is_balanced,
             rate=self.rate,
             down_at=self.begin + self.duration / 3,
             up_at=self.begin + 2 * self.duration / 3,
@@ -182,6 +188,8 @@ class FailingRun:
             ]
         self.workload = Geps(leaves=len(self.leaves), rate=setting.event_rate, duration=setting.duration, seed=seed)
         self.due: list[tuple[str, NodeId]] = []
+        self.ways: list[tuple[float, NodeId, NodeId]] = []
+        """When each of these is published, by whom, and to whom it is due."""
         self.subscribe()
         self.introduce()
         self.fail()
@@ -213,11 +221,12 @@ class FailingRun:
                 key: value for key, value in row.items() if (key == "class" or key[0] == "x") and value is not None
             }
             event = Event({"id": str(numbers[name]), "source": name, **values})
+            at = self.setting.begin + row["published_at"]
             for client in dict.fromkeys(
                 client for client, filter in wanted.get(str(row["class"]), ()) if filter.matches(event)
             ):
                 self.due.append((f"{name} {numbers[name]}", client))
-            at = self.setting.begin + row["published_at"]
+                self.ways.append((at, name, client))
             request = PublishBatch(1, (encode_head(event.attributes),), (b"",))
             self.simulator.inject(at, name, request)
 
@@ -242,6 +251,30 @@ class FailingRun:
             self.simulator.call_at(absence.begin, partial(self.simulator.crash, absence.node))
             if absence.end < self.until:
                 self.simulator.call_at(absence.end, partial(self.simulator.restart, absence.node, True))
+
+    def possible(self) -> dict[str, float]:
+        """What could be delivered at best of what is due, as the tree and its failures are: while both ends live; while
+        besides nobody on the way failed; and while nowhere more than `delta` did, one behind the other."""
+        away: dict[NodeId, list[tuple[float, float]]] = {}
+        for absence in self.absences:
+            away.setdefault(absence.node, []).append((absence.begin, absence.end))
+        counts = dict.fromkeys(POSSIBLE, 0)
+        for at, publisher, client in self.ways:
+            dead = [any(begin <= at < end for begin, end in away.get(node, ())) for node in self.way(publisher, client)]
+            if not (dead[0] or dead[-1]):
+                row = max(map(len, "".join("x" if each else " " for each in dead).split()), default=0)
+                counts["alive"] += 1
+                counts["connected"] += not row
+                counts["within delta"] += row <= self.setting.delta
+        return {name: count / max(1, len(self.ways)) for name, count in counts.items()}
+
+    def way(self, publisher: NodeId, client: NodeId) -> list[NodeId]:
+        """The brokers from one to the other."""
+        sides: list[list[int]] = [[int(publisher[1:])], [int(client[1:])]]
+        while sides[0][-1] != sides[1][-1]:
+            deeper = sides[0] if self.depths[sides[0][-1]] > self.depths[sides[1][-1]] else sides[1]
+            deeper.append(self.parents[deeper[-1]])
+        return [self.names[place] for place in (*sides[0], *reversed(sides[1][:-1]))]
 
 
 class OverheadRows(Observer):
@@ -297,6 +330,8 @@ class OverheadRows(Observer):
                 self.note(now, name, ViewCompared(self.cycles, min(common, optimal), optimal))
 
 
+POSSIBLE = ("alive", "connected", "within delta")
+
 COUNTED = (Publications, GossipPublications, RandomGossip, PublicationsBeyond)
 
 
@@ -348,6 +383,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         "failed": float(len(made.absences)),
         "known": sum(known) / max(1, len(known)),
         "most known": float(max(known, default=0)),
+        **made.possible(),
     }
 
 
@@ -356,7 +392,8 @@ def due(traces: DataFrame) -> DataFrame:
 
 
 def outcomes(results: DataFrame, traces: DataFrame) -> DataFrame:
-    """The runs with what is measured of each: delivered, messages, gossip, hops, view_messages."""
+    """The runs with what is measured of each: delivered, messages, gossip, hops, view_messages; and what could be
+    delivered at best (`FailingRun.possible`)."""
     from pyspark.sql import functions as F
 
     from tidings.spark.metrics.delivery import latency
@@ -380,6 +417,7 @@ def outcomes(results: DataFrame, traces: DataFrame) -> DataFrame:
         .join(overhead, on="run", how="left")
         .join(late, on="run", how="left")
         .join(views, on="run", how="left")
+        .join(results.select("run", *(F.col("measures")[name].alias(name) for name in POSSIBLE)), on="run", how="left")
     )
-    columns = "delivered", "messages", "gossip", "hops", "view_messages_mean", "view_messages_max"
+    columns = "delivered", "messages", "gossip", "hops", "view_messages_mean", "view_messages_max", *POSSIBLE
     return measured(results, table, *columns)
