@@ -372,6 +372,21 @@ def durable() -> EdgeDesk:
     return desk
 
 
+def test_since_a_time_begins_ahead_of_what_is_not_saved_yet() -> None:
+    """A crash may have it accepted again, under the same numbers and after that time."""
+    desk = durable()
+    desk.now = 6.0
+    desk.publish("p", 6, 6)
+    for client, path in (("c", ("z", "b")), ("e", ("d",))):
+        desk.neighbours(path[-1])
+        (history,) = sent(desk.say(path[-1], question(since=7.0, client=client, path=path)), History)
+        assert (history.begin, history.numbers) == (5, (6,))
+    for save in of(Save, desk.told(Save)):
+        desk.handle(Saved(save.name, None))
+    (history,) = sent(desk.say("b", question(since=7.0)), History)
+    assert (history.begin, history.numbers) == (6, ())
+
+
 def saved_by(desk: EdgeDesk) -> dict[str, bytes]:
     saved: dict[str, bytes] = {}
     for save in desk.told(Save):

@@ -160,3 +160,7 @@ class Publisher:
     def last(self) -> int:
         """The last publication that was accepted, and saved where it is saved: no crash makes it less."""
         return self.history.last_below(self.saved_through + 1)
+
+    def number_before(self, at: float) -> int:
+        """Up to this number everything was accepted before that time, and no crash has it accepted again, later."""
+        return min(self.history.number_before(at), self.last)

@@ -218,7 +218,7 @@ class Inquiries:
         history, reach = publisher.history, publisher.reach
         begin = asked.after or 0
         if asked.after is None and asked.since is not None:
-            begin = history.number_before(asked.since)
+            begin = publisher.number_before(asked.since)
         end = min(asked.through, reach)
         sieve = self.sieves.of(asked.filter, filter)
         page, through = self.search(history, sieve, begin, end, asked.limit, asked.with_payloads)

@@ -173,7 +173,7 @@ class References:
         if after is not None:
             begin, missing = after, stored.lacks_behind(after)
         elif asked.since is not None:
-            begin = stored.number_before(asked.since)
+            begin = publisher.number_before(asked.since)
             missing, is_counted = stored.lacks_since(asked.since)
         elif asked.is_from_now:
             begin = publisher.last
