@@ -225,6 +225,59 @@ def test_a_forged_failure_evicts_nobody_whom_we_hear() -> None:
     assert mine.finish_cycle(["c"]) == ["c"], "our own question decides"
 
 
+@given(st.integers(0, 2**32))
+def test_whatever_liars_say_no_live_broker_is_away_for_two_cycles(seed: int) -> None:
+    """Eight brokers of one group, with room for all, and two liars among them who say in every cycle, with any number,
+    that some have failed, to everybody and as often as they like. Who lives is in every honest view at the end of
+    every cycle but two in a row."""
+    rng, names = Random(seed), [f"s{place}" for place in range(8)]
+    group = {name: SiblingViews(name, 7, lambda vector: 1) for name in names}
+    liars, honest = names[:2], names[2:]
+    for name, each in group.items():
+        each.introduce(Contact(other) for other in rng.sample([other for other in names if other != name], 4))
+    away: dict[tuple[str, str], int] = {}
+    for cycle in range(12):
+        for each in group.values():
+            asked = [*each.begin_cycle(), *([gone.node] if (gone := each.next_gone()) is not None else [])]
+            for node in asked:
+                each.answered(node)
+            each.finish_cycle([])
+        said = [(name, other, view_of(group[name], other)) for name in honest for other in group[name].members]
+        for liar in liars:
+            for other in honest:
+                forged = tuple((node, rng.choice((cycle, cycle + 1, 2**62))) for node in rng.sample(honest, 3))
+                said += [(liar, other, view(failures=forged, cycle=cycle))] * rng.randint(1, 3)
+        rng.shuffle(said)
+        for sender, receiver, told in said:
+            group[receiver].merge(Contact(sender), told)
+            group[receiver].check()
+        for name in honest:
+            for other in honest:
+                missing = other != name and other not in group[name].members
+                away[name, other] = away.get((name, other), 0) + 1 if missing else 0
+                # Until the third cycle not everybody has been heard of.
+                assert cycle < 3 or away[name, other] < 2, f"{name} has been without {other}"
+
+
+def test_invented_siblings_take_at_most_half_of_the_places_of_those_that_answer() -> None:
+    """A liar tells in every cycle of new brokers that are all just like us, and are not there."""
+    mine = views(size=6)
+    real = [f"r{place}" for place in range(6)]
+    mine.merge(X, view(*(member(name, 5) for name in real), rank=9))
+    for cycle in range(10):
+        asked = mine.begin_cycle()
+        for node in asked:
+            if node in real or node == "x":
+                mine.answered(node)
+        mine.finish_cycle([node for node in asked if node not in real and node != "x"])
+        invented = [member(f"f{cycle}-{place}", 99, heard=2**40) for place in range(12)]
+        mine.merge(Contact("liar"), view(*invented, rank=99))
+        living = [node for node in mine.members if node in (*real, "x", "liar")]
+        assert len(living) >= 3, "half of the view"
+        mine.check()
+    assert mine.finish_cycle([]) == []
+
+
 def test_brokers_that_hear_each_other_count_cycles_together() -> None:
     """Not each from every other's, or a cycle would be no span of time."""
     one, other = SiblingViews("a", 3, lambda vector: 0), SiblingViews("b", 3, lambda vector: 0)
@@ -314,6 +367,15 @@ def test_each_branch_has_somebody_in_the_view_while_there_is_room() -> None:
     rich, poor = level(("c", 9), ("d", 8), ("e", 7)), level(("z", 1))
     assert [each.contact.node for each in most_similar([rich.members, poor.members], 3)] == ["c", "d", "z"]
     assert [each.contact.node for each in most_similar([rich.members, poor.members], 1)] == ["c"]
+
+
+def test_one_branch_that_claims_the_highest_scores_fills_half_of_the_view() -> None:
+    liar = level(*((f"f{place}", 2**62) for place in range(9)))
+    one, other = level(("c", 3), ("d", 2), ("e", 1)), level(("g", 3), ("h", 2))
+    names = [each.contact.node for each in most_similar([liar.members, one.members, other.members], 6)]
+    assert names == ["f0", "f1", "f2", "c", "g", "d"]
+    assert len(most_similar([liar.members, other.members], 6)) == 6
+    assert len(most_similar([liar.members], 6)) == 6, "where nobody else tells of anybody there is room"
 
 
 def test_reports_merge_level_by_level_up_to_the_bound() -> None:

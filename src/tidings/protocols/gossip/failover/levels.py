@@ -39,18 +39,23 @@ def merged_failures(levels: Iterable[LevelView]) -> tuple[tuple[NodeId, int], ..
 
 
 def most_similar(views: Sequence[Sequence[LevelMember]], size: int) -> tuple[LevelMember, ...]:
-    """The best of each view first, as far as there is room, and then the best of all."""
-    best: dict[NodeId, LevelMember] = {}
-    for view in views:
+    """The best of each view first, as far as there is room, and then the best of all; of one view no more than half as
+    long as others have somebody to offer: scores are what their senders say."""
+    best: dict[NodeId, tuple[LevelMember, int]] = {}
+    for place, view in enumerate(views):
         for member in view:
             known = best.get(member.contact.node)
-            if known is None or known.score < member.score:
-                best[member.contact.node] = member
+            if known is None or known[0].score < member.score:
+                best[member.contact.node] = member, place
     heads = {min(view, key=by_score).contact.node for view in views if view}
-    ranked = sorted(best.values(), key=by_score)
-    first = [member for member in ranked if member.contact.node in heads]
-    others = [member for member in ranked if member.contact.node not in heads]
-    return tuple(sorted([*first, *others][:size], key=by_score))
+    share, told = (size + 1) // 2, [0] * len(views)
+    groups: tuple[list[LevelMember], ...] = ([], [], [])
+    for member, place in sorted(best.values(), key=lambda entry: by_score(entry[0])):
+        is_head = member.contact.node in heads
+        told[place] += 1
+        groups[0 if is_head else 1 if told[place] <= share else 2].append(member)
+    chosen = [member for group in groups for member in group][:size]
+    return tuple(sorted(chosen, key=by_score))
 
 
 def by_score(member: LevelMember) -> tuple[int, NodeId]:

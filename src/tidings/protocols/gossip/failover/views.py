@@ -15,14 +15,17 @@ The printed algorithm leaves cases open, and each is settled here as dependable.
     G-14  we never record ourselves; whoever is said to be failed, and is us, is told as recovered
     G-15  recoveries are forgotten after `RECORDS_KEPT` cycles; so are failures, since nobody decommissions brokers here
 
-One more rule, since anybody may lie: our own evidence counts more than what others say. A member that answered us in
-the cycle that is named, or in the one before it, is not evicted because somebody says so; our next question decides.
-So a forged failure evicts nobody whom we hear, and a true one is believed at most one cycle later.
+Three more rules, since anybody may lie. Our own evidence counts more than what others say: a member that answered us
+in the cycle that is named, or in the one before it, or has only just become one, is not evicted because somebody says
+so; our next question decides. So a forged failure evicts nobody who lives, and a true one is believed at most one cycle
+later. Who is told as a member, and recorded as failed, is asked too when it is its turn. And members that have answered
+us give at most half of the places to those of whom one sender tells, until these have answered too: whoever invents
+siblings that are just like us does not empty the view of real ones.
 
 Guaranteed (GE-3): never ourselves, never more than `size`, nobody who is recorded as failed.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tidings.machine.message import Contact
 from tidings.model.bounds import CYCLE_AHEAD_MAX, FAILURES_TOLD_MAX, VERSION_MAX
@@ -50,6 +53,10 @@ class SiblingViews:
         self.recoveries: dict[NodeId, int] = {}
         self.heard: dict[NodeId, int] = {}
         """The cycle in which a member last answered us, or told us anything."""
+        self.since: dict[NodeId, int] = {}
+        """The cycle in which it became a member."""
+        self.told_by: dict[NodeId, NodeId] = {}
+        """Of whom we know a member that has not answered us yet."""
 
     def hear_cycle(self, cycle: int) -> bool:
         """False where nobody can have come so far."""
@@ -65,19 +72,17 @@ class SiblingViews:
                 return
             if contact.node not in (self.own, *self.members, *self.failures):
                 self.members[contact.node] = SiblingMember(contact, 0, ())
+                self.since[contact.node] = self.cycle
 
     def clear(self) -> None:
         """We are in another group now."""
-        self.members.clear()
-        self.failures.clear()
-        self.gone.clear()
-        self.recoveries.clear()
-        self.heard.clear()
+        for table in (self.members, self.failures, self.gone, self.recoveries, self.heard, self.since, self.told_by):
+            table.clear()
 
     def remove(self, node: NodeId) -> None:
         """It is alive, and no sibling of ours any more."""
-        self.members.pop(node, None)
-        self.heard.pop(node, None)
+        for table in (self.members, self.heard, self.since, self.told_by):
+            table.pop(node, None)
 
     # A cycle.
 
@@ -102,8 +107,13 @@ class SiblingViews:
             del self.failures[node]
             self.recoveries[node] = self.cycle
             self.introduce([self.gone.get(node, Contact(node))])
+        self.listen(node)
+
+    def listen(self, node: NodeId) -> None:
+        """It lives: it has just told us something."""
         if node in self.members:
             self.heard[node] = self.cycle
+            self.told_by.pop(node, None)
 
     def finish_cycle(self, silent: Collection[NodeId]) -> list[NodeId]:
         """These did not answer; who of them was a member."""
@@ -143,16 +153,18 @@ class SiblingViews:
             if self.failures.get(node, heard) < heard:
                 del self.failures[node]
                 self.recoveries[node] = heard
-        self.rebuild([*told, SiblingMember(sender, self.cycle, view.vector)])
-        if sender.node in self.members:
-            self.heard[sender.node] = self.cycle
+            elif node in self.failures:
+                self.gone.setdefault(node, member.contact)
+        self.rebuild([*told, SiblingMember(sender, self.cycle, view.vector)], sender.node)
+        self.listen(sender.node)
         self.bound()
 
     def hear_failure(self, node: NodeId, at: int) -> None:
         if node == self.own:
             self.recoveries[node] = self.cycle
             return
-        if self.recoveries.get(node, -1) >= at or self.heard.get(node, -2) >= at - 1:
+        known = max(self.heard.get(node, -2), self.since.get(node, -2))
+        if self.recoveries.get(node, -1) >= at or known >= at - 1:
             return
         if node in self.members:
             self.gone[node] = self.members[node].contact
@@ -167,7 +179,7 @@ class SiblingViews:
             del self.failures[node]
         self.recoveries[node] = max(self.recoveries.get(node, at), at)
 
-    def rebuild(self, told: Iterable[SiblingMember]) -> None:
+    def rebuild(self, told: Iterable[SiblingMember], sender: NodeId | None = None) -> None:
         """The most similar of those that we had and that we were told of."""
         pool = dict(self.members)
         for member in told:
@@ -177,10 +189,30 @@ class SiblingViews:
                 address = member.contact.address or (known.contact.address if known is not None else "")
                 heard = min(member.heard, self.cycle)
                 pool[node] = SiblingMember(Contact(node, address), heard, member.vector)
+            if known is None and sender is not None and node != sender:
+                self.told_by[node] = sender
         living = [member for node, member in pool.items() if node != self.own and node not in self.failures]
         living.sort(key=lambda member: (-self.rank(member.vector), -member.heard, member.contact.node))
-        self.members = {member.contact.node: member for member in living[: self.size]}
+        chosen = self.choose(living)
+        self.members = {member.contact.node: member for member in chosen}
         self.heard = {node: at for node, at in self.heard.items() if node in self.members}
+        self.since = {node: self.since.get(node, self.cycle) for node in self.members}
+        self.told_by = {node: teller for node, teller in self.told_by.items() if node in self.members}
+
+    def choose(self, ranked: Sequence[SiblingMember]) -> list[SiblingMember]:
+        """The first of these; but who has answered us gives way to no more than its share of what one sender tells."""
+        first, answered = ranked[: self.size], [each for each in ranked[self.size :] if each.contact.node in self.heard]
+        if not answered or not self.told_by:
+            return list(first)
+        share, told = max(1, self.size // 2), dict.fromkeys(self.told_by.values(), 0)
+        kept: list[SiblingMember] = []
+        beyond: list[SiblingMember] = []
+        for member in first:
+            teller = self.told_by.get(member.contact.node)
+            if teller is not None:
+                told[teller] += 1
+            (beyond if teller is not None and told[teller] > share else kept).append(member)
+        return kept + answered[: len(beyond)] + beyond[: max(0, len(beyond) - len(answered))]
 
     def resize(self, size: int) -> None:
         self.size = size
@@ -200,4 +232,5 @@ class SiblingViews:
         assert self.own not in self.members and self.own not in self.failures, "GE-3: knows itself"
         assert not self.members.keys() & self.failures.keys(), "GE-3: somebody who failed is a member"
         assert len(self.failures) <= FAILURES_TOLD_MAX and len(self.recoveries) <= FAILURES_TOLD_MAX
-        assert self.heard.keys() <= self.members.keys()
+        assert self.heard.keys() <= self.members.keys() and self.told_by.keys() <= self.members.keys()
+        assert self.since.keys() == self.members.keys()
