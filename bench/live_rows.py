@@ -61,7 +61,7 @@ class RowSource(TidingsSource):
         return "tidings_rows"
 
     def reader(self, schema: StructType) -> RowReader:
-        return RowReader(schema, self.said)
+        return RowReader(schema, self.said(schema))
 
     def streamReader(self, schema: StructType) -> RowStreamReader:
-        return RowStreamReader(schema, self.said)
+        return RowStreamReader(schema, self.said(schema))

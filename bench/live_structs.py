@@ -93,4 +93,4 @@ class StructSource(TidingsSource):
         return "tidings_structs"
 
     def reader(self, schema: StructType) -> StructReader:
-        return StructReader(schema, self.said)
+        return StructReader(schema, self.said(schema))

@@ -35,6 +35,9 @@ def follow(spark: SparkSession, url: str, folder: str) -> dict[str, Any]:
     got["pushed"] = "PushedFilters: [" in formatted(again)
 
     options = f"`url` = '{url}', `filter` = 'price > 100'"
+    spark.sql(f"CREATE TABLE high_quotes USING tidings OPTIONS (url '{url}', filter 'price > 100')")
+    got["table"] = counted(spark.table("high_quotes"))
+    got["table, read otherwise"] = counted(spark.sql("SELECT * FROM high_quotes WITH (`filter` = 'price > 110')"))
     spark.sql("CREATE TABLE quotes (symbol STRING, price DOUBLE) USING tidings")
     spark.sql(f"CREATE TEMPORARY VIEW high AS SELECT * FROM quotes WITH ({options})")
     spark.sql(f"CREATE TEMPORARY VIEW quick USING tidings OPTIONS (url '{url}')")

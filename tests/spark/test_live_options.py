@@ -5,12 +5,15 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import DoubleType, StringType, StructType
 
 from tidings.model.errors import UsageError
 from tidings.net.certificates import new_authority
 from tidings.protocols.access.tokens import Claims, make_token
 from tidings.spark.live.options import read_options
+from tidings.spark.live.source import TidingsSource
 from tidings.spark.live.starts import Start
+from tidings.spark.live.table import kept_options, with_options
 
 URL = "tidings://localhost:7411"
 
@@ -33,11 +36,35 @@ def test_names_are_read_in_any_case_and_options_of_spark_are_passed_over() -> No
     assert read_options({"url": URL, "startingoffsets": "earliest"}, {}).start == Start("earliest")
 
 
-def test_options_of_a_table_which_spark_would_drop_are_refused_with_what_to_write() -> None:
-    made = {"provider": "tidings", "owner": "ann"}
-    assert read_options({**made, "url": URL}, {}).url == URL
-    with pytest.raises(UsageError, match=r"CREATE TABLE: .*SELECT \* FROM name WITH .*CREATE TEMPORARY VIEW"):
-        read_options({**made, "url": URL, "option.url": URL}, {})
+def test_a_table_that_is_created_says_its_options_among_other_things_and_no_wrong_ones() -> None:
+    made = {"provider": "tidings", "owner": "ann", "url": URL, "option.url": URL, "option.Filter": "price > 1"}
+    assert read_options(made, {}).filter == "price > 1"
+    assert read_options({"provider": "tidings", "owner": "ann", "url": URL}, {}).url == URL
+    with pytest.raises(UsageError, match="option topic: there is no such option"):
+        read_options({**made, "option.topic": "x"}, {})
+
+
+def test_the_schema_of_a_table_keeps_its_options_whichever_columns_are_left() -> None:
+    schema = StructType().add("price", DoubleType()).add("symbol", StringType(), metadata={"unit": "none"})
+    kept = with_options(schema, {"url": URL, "filter": "price > 1"})
+    assert kept_options(kept) == kept_options(StructType(kept.fields[1:])) == {"url": URL, "filter": "price > 1"}
+    assert kept["symbol"].metadata["unit"] == "none"
+    assert kept_options(schema) == {}
+
+
+def test_no_table_keeps_a_token() -> None:
+    with pytest.raises(UsageError, match="option token would stand in the catalog"):
+        with_options(StructType().add("price", DoubleType()), {"url": URL, "token": "secret"})
+
+
+def test_what_is_said_at_a_read_comes_before_what_a_table_says_and_that_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDINGS_URL", "tidings://elsewhere")
+    kept = with_options(StructType().add("price", DoubleType()), {"url": URL, "filter": "price > 1"})
+    said = TidingsSource({"FILTER": "price > 2"}).said(kept)
+    assert (said.url, said.filter) == (URL, "price > 2")
+    assert TidingsSource({}).said().url == "tidings://elsewhere"
 
 
 def test_the_environment_says_what_no_option_says() -> None:

@@ -42,6 +42,8 @@ def play(root: Path, folder: Path, *more: str) -> None:
         "pushed at first": False,
         "high, pushed": [10, 119.0],
         "pushed": True,
+        "table": [19, 119.0],
+        "table, read otherwise": [9, 119.0],
         "view of a table": [19, 119.0],
         "view": [30, 119.0],
         "inserted": [20, 120.5],

@@ -5,6 +5,7 @@
     source.py       the format itself, and its reader of what is stored
     stream.py       its reader of a stream
     options.py      what can be said with `.option(...)`
+    table.py        the options of a table in SQL
     starts.py       where a read begins and ends
     connection.py   one connection, used from code without a loop
     columns.py      which columns an event has; schemas given and inferred; conditions of Spark as filters of ours

@@ -52,6 +52,7 @@ from tidings.net.tls import Tls
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.spark.live.avro import avro_type
 from tidings.spark.live.starts import Start, read_start
+from tidings.spark.live.table import is_table, table_options
 
 TIMEOUT = 60.0
 POLL_INTERVAL = 0.05
@@ -76,15 +77,7 @@ KNOWN = (
 OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """Options that Spark hands on although they are its own."""
 
-OF_TABLE, OPTION_OF_TABLE = "provider", "option."
-"""What says that a table is being created, and how its options are called then, a second time."""
-
-WITH = "SELECT * FROM name WITH (`url` = 'tidings://localhost:7411', `filter` = '...')"
-TABLE_OPTIONS = (
-    "CREATE TABLE: Spark does not hand the options of a table to a source in Python when the table is read, so that "
-    f"they would have no effect. Create it without OPTIONS and say them where it is read: {WITH}; keep that as a view, "
-    "if you like; or CREATE TEMPORARY VIEW name USING tidings OPTIONS (...)"
-)
+WITH = "SELECT * FROM name WITH (`url` = 'tidings://localhost:7411'), INSERT INTO name WITH (...)"
 
 SINK_NAME = "spark"
 SINK_NAME_CHARS_MAX = 100
@@ -156,8 +149,8 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
     said = find_said(given, environment)
     if not said.get("url"):
         raise UsageError(
-            'option url: say where the brokers are: .option("url", "tidings://localhost:7411"), or of a table in SQL, '
-            f"whose own options Spark does not hand on, {WITH}"
+            'option url: say where the brokers are: .option("url", "tidings://localhost:7411"); of a table in SQL that '
+            f"was created with columns Spark drops the options, and a writer is told none: {WITH}"
         )
     check_filter("filter", said.get("filter", ""))
     check_filter("advertise", said.get("advertise", ""))
@@ -195,16 +188,14 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
     return options
 
 
-def find_said(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def find_said(given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """By the names in KNOWN."""
     by_lower = {name.lower(): name for name in KNOWN}
     said = {name: environment[variable] for name, variable in ENVIRONMENT.items() if environment.get(variable)}
-    is_table = OF_TABLE in given
-    if is_table and any(name.startswith(OPTION_OF_TABLE) for name in given):
-        raise UsageError(TABLE_OPTIONS)
-    for name, value in given.items():
+    for name, value in (table_options(given, by_lower) if is_table(given) else given).items():
         if name.lower() in by_lower:
             said[by_lower[name.lower()]] = value
-        elif name.lower() not in OF_SPARK and not is_table:
+        elif name.lower() not in OF_SPARK:
             raise UsageError(f"option {name}: there is no such option; there are {', '.join(KNOWN)}")
     return said
 

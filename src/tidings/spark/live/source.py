@@ -36,11 +36,12 @@ from tidings.spark.live.casts import check_payload, payload_type
 from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, columns_of, infer_schema, kinds_of, push
 from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import Offset, advance, doubtful, last_numbers, lost, ranges_between
-from tidings.spark.live.options import Options, read_options
+from tidings.spark.live.options import Options, find_said, read_options
 from tidings.spark.live.pieces import Piece, check_known, check_reached, check_stored, cut_work, log, read_piece
 from tidings.spark.live.sink import TidingsStreamWriter, TidingsWriter
 from tidings.spark.live.starts import EARLIEST, Start, first_offset, last_offset
 from tidings.spark.live.stream import TidingsStreamReader
+from tidings.spark.live.table import is_table, kept_options, with_options
 
 PUSHING_MODULE = "pyspark.sql.worker.data_source_pushdown_filters"
 """Of Spark, loaded in no other process than the one in which conditions are handed over."""
@@ -96,33 +97,42 @@ FORMAT = "tidings"
 class TidingsSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.said = read_options(options)
+        self.given = dict(options)
+        # A table brings its options later, with its schema.
+        if "url" in find_said(self.given):
+            self.said()
+
+    def said(self, schema: StructType | None = None) -> Options:
+        """By those who ask, and where they did not, by who created the table of which this is the schema."""
+        return read_options({**(kept_options(schema) if schema else {}), **self.given})
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> StructType:
-        with LiveConnection(self.said) as link:
-            schema = infer_schema(link.run(link.client.marks(self.said.filter)).offers)
-        schema[PAYLOAD].dataType = payload_type(self.said.payload_format, self.said.payload_schema)
+        said = self.said()
+        with LiveConnection(said) as link:
+            schema = infer_schema(link.run(link.client.marks(said.filter)).offers)
+        schema[PAYLOAD].dataType = payload_type(said.payload_format, said.payload_schema)
         if all(field.name in infer_schema(()).names for field in schema.fields):
             log.warning(NO_ATTRIBUTES)
-        if self.said.has_metadata:
-            return schema
-        return StructType([field for field in schema.fields if field.name not in OF_THE_NETWORK])
+        if not said.has_metadata:
+            schema = StructType([field for field in schema.fields if field.name not in OF_THE_NETWORK])
+        return with_options(schema, find_said(self.given, {})) if is_table(self.given) else schema
 
     def reader(self, schema: StructType) -> TidingsReader:
-        is_asked = self.said.pushes_down is None and PUSHING_MODULE in sys.modules
-        return (PushingReader if self.said.pushes_down or is_asked else TidingsReader)(schema, self.said)
+        said = self.said(schema)
+        is_asked = said.pushes_down is None and PUSHING_MODULE in sys.modules
+        return (PushingReader if said.pushes_down or is_asked else TidingsReader)(schema, said)
 
     def streamReader(self, schema: StructType) -> TidingsStreamReader:
-        return TidingsStreamReader(schema, self.said)
+        return TidingsStreamReader(schema, self.said(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> TidingsWriter:
         if overwrite:
             raise UsageError('mode "overwrite": what was published cannot be taken back; write with mode("append")')
-        return TidingsWriter(schema, self.said)
+        return TidingsWriter(schema, self.said())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TidingsStreamWriter:
-        return TidingsStreamWriter(schema, self.said)
+        return TidingsStreamWriter(schema, self.said())
