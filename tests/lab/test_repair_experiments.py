@@ -121,6 +121,14 @@ def test_who_sees_only_signals_and_events_gone_astray_is_not_involved(repair: st
     assert not any(row.kind == "receive" and row.message in ("Flush", "Publications") for row in rows)
 
 
+def test_without_events_the_witness_sees_what_a_run_on_tables_alone_does() -> None:
+    # As in `patience`, whose settings have events or none.
+    buffer = RingBuffer(100_000)
+    measures = run_with_events("timed", {"repair": "timed", "event_rate": 0.0, **SMALL}, 1, buffer)
+    assert list(buffer.records()) == rows_of("timed")
+    assert measures["events"] == measures["event hops"] == 0
+
+
 def behind(edges: list[tuple[str, str]], near: str, far: str) -> set[str]:
     found, waiting = {far}, [far]
     while waiting:

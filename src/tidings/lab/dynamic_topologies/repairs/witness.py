@@ -185,7 +185,7 @@ PHASES = {"before": (PUBLISH_BEGIN, BEGIN - IN_FLIGHT), "during": (BEGIN, END), 
 
 def publish(rewired: Rewired, witness: Witness) -> None:
     setting, letters = rewired.setting, alphabet(rewired.setting.symbols)
-    for name in rewired.names:
+    for name in rewired.names if setting.event_rate else ():
         draws = random_stream(rewired.seed, "events", name)
         at = PUBLISH_BEGIN + interval(draws, setting.event_rate)
         while at < setting.until - LAST:
