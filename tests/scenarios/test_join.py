@@ -89,10 +89,25 @@ def test_a_network_restarts_without_its_first_contact(tmp_path: Path) -> None:
                 assert "c" in known or "b" in {*tree_of(c).exchange.cache.entries, *tree_of(c).kin.regional.names()}
             await a.leave()
             async with (
-                joining("b", data=tmp_path / "b", listen=ports["b"]) as b,
-                joining("c", data=tmp_path / "c", listen=ports["c"]) as c,
+                make_service("b", data=tmp_path / "b", listen=ports["b"]) as b,
+                make_service("c", data=tmp_path / "c", listen=ports["c"]) as c,
             ):
+                # Nobody said again on which overlay they are.
                 await until(lambda: is_one_tree([b, c]))
+
+    play(scenario())
+
+
+def test_doctor_says_of_a_broker_that_was_turned_away_by_all_whom_it_was_to_join(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def scenario() -> None:
+        async with make_service("a") as a, joining("b", a) as b:
+            await until(lambda: bool(tree_of(b).seeker.why_alone()))
+            assert await command("doctor", "--settle", "0", *where(b)) == 1
+            shown = capsys.readouterr().out
+            assert f"alone: b has found none of the brokers that it was to join: {address_text(a.address)}: " in shown
+            assert "start with --overlay spanning-tree" in shown
 
     play(scenario())
 

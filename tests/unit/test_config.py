@@ -8,9 +8,13 @@ pytest.importorskip("pydantic_settings", reason="settings need pydantic-settings
 
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
-from tidings.net.broker.config import STORAGE_NAME, Config, load_config
+from tidings.net.broker.config import OVERLAY_NAME, STORAGE_NAME, Config, load_config
+from tidings.net.broker.sections import SECTIONS, kinds_of
 from tidings.net.broker.service import BrokerService
 from tidings.net.params import InboxPolicy
+from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
+from tidings.protocols.overlay.dhtree.ring import RingParams
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.overlay.witree.params import WiTreeParams
@@ -226,3 +230,48 @@ def test_tenants_are_tables_of_the_file_and_are_shown_one_by_one(tmp_path: Path)
     file.write_text('tenants = "acme"\n')
     with pytest.raises(UsageError, match=r"\[tenants.NAME\]"):
         config.read_tenants()
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"), [(section, kind) for section in SECTIONS for kind in kinds_of(section) if kind]
+)
+def test_every_kind_of_part_can_be_chosen_and_is_made_with_its_defaults(section: str, kind: str) -> None:
+    assert load_config(flags={section: {"kind": kind}}).built[section] == kinds_of(section)[kind]()
+
+
+@pytest.mark.parametrize("routing", kinds_of("routing"))
+@pytest.mark.parametrize("overlay", kinds_of("overlay"))
+def test_every_overlay_carries_every_routing_but_tables_where_there_is_no_tree(overlay: str, routing: str) -> None:
+    config = load_config(flags={"overlay": {"kind": overlay}, "routing": {"kind": routing}})
+    if (overlay, routing) == ("all-peers", "tables"):
+        with pytest.raises(UsageError, match="choose overlay spanning-tree, or routing destinations"):
+            BrokerService(config)
+    else:
+        BrokerService(config)
+
+
+def test_parameters_of_what_is_inside_a_part_are_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDINGS_BROKER_OVERLAY__RING_PERIOD", "0.5")
+    config = load_config(flags={"overlay": {"kind": "dhtree", "arity": 4, "levels": 8}})
+    assert config.built["overlay"] == DhTreeParams(arity=4, levels=8, ring=RingParams(period=0.5))
+    assert origins(config)["overlay.ring_period"] == (0.5, "environment TIDINGS_BROKER_OVERLAY__RING_PERIOD")
+
+
+def test_links_that_are_drawn_are_refused_where_the_overlay_finds_its_own() -> None:
+    with pytest.raises(UsageError, match="overlay lstree finds its links by itself"):
+        load_config(flags={"join": ["127.0.0.1:1"], "links": ["127.0.0.1:2"]})
+    with pytest.raises(UsageError, match="join, hears"):
+        load_config(flags={"join": ["127.0.0.1:1"], "hears": ["b=127.0.0.1:2"]})
+
+
+def test_a_folder_remembers_that_its_broker_found_its_links_by_itself(tmp_path: Path) -> None:
+    data = {"data": tmp_path}
+    load_config(flags={**data, "join": ["127.0.0.1:1"]}).keep_overlay()
+    assert isinstance(load_config(flags=data).built["overlay"], LsTreeParams)
+    # Who says something else is not overruled, and is remembered from then on.
+    assert isinstance(load_config(flags={**data, "links": ["127.0.0.1:1"]}).built["overlay"], SpanningTreeParams)
+    assert isinstance(load_config(flags={**data, "hears": ["b=127.0.0.1:1"]}).built["overlay"], WiTreeParams)
+    load_config(flags={**data, "links": ["127.0.0.1:1"]}).keep_overlay()
+    assert isinstance(load_config(flags=data).built["overlay"], SpanningTreeParams)
+    (tmp_path / OVERLAY_NAME).write_text("nonsense")
+    assert isinstance(load_config(flags=data).built["overlay"], SpanningTreeParams)

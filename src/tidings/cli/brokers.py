@@ -39,16 +39,14 @@ from tidings.net.addresses import PORT_DEFAULT, address_text
 from tidings.net.broker.config import (
     DEFAULT,
     FIXED,
-    KIND,
     NESTED,
     PREFIX,
-    SECTIONS,
     Config,
-    kinds_of,
     load_config,
     read_file,
 )
 from tidings.net.broker.garbage import SteppedCollection
+from tidings.net.broker.sections import KIND, SECTIONS, kinds_of
 from tidings.net.broker.service import BrokerService
 from tidings.net.errors import HostError
 from tidings.net.inspector import InspectorAccess, NotInspected

@@ -48,6 +48,7 @@ ONE_SIDED = "one-sided link"
 NOT_SYNCHRONISED = "not synchronised"
 IN_PARTS = "network in parts"
 OVERLAYS_DIFFER = "overlays differ"
+ALONE = "alone"
 LOOP = "loop"
 NOT_MIRRORED = "tables differ"
 MISSING = "missing"
@@ -59,7 +60,7 @@ WRONG_HOP = "wrong hop"
 
 def diagnose(network: Network) -> list[Finding]:
     """What is wrong, the most basic first."""
-    findings = [*reachability(network), *links(network)]
+    findings = [*reachability(network), *links(network), *alone(network)]
     parts = network.parts()
     if len(parts) > 1:
         text = "; ".join(", ".join(part) for part in parts)
@@ -103,6 +104,14 @@ def overlays(network: Network) -> Iterator[Finding]:
     if len(set(kinds.values())) > 1:
         text = "; ".join(f"{name} has {kind}" for name, kind in kinds.items())
         yield Finding(OVERLAYS_DIFFER, next(iter(kinds)), "", text, "give all brokers the same --overlay")
+
+
+def alone(network: Network) -> Iterator[Finding]:
+    """A broker that joins has no links of its own that could be down: it waits, and serves its clients meanwhile."""
+    for name, each in network.brokers.items():
+        if each.broker.alone:
+            text = f"{name} has found none of the brokers that it was to join: {each.broker.alone}"
+            yield Finding(ALONE, name, "", text, f"start one of them, or start {name} with another --join")
 
 
 def reachability(network: Network) -> Iterator[Finding]:

@@ -211,9 +211,9 @@ class HostLinks:
     def dial_failed(self, dial: Dial, reason: str) -> None:
         self.counts.dial_failures += 1
         self.posting.drop_waiting(dial, reasons.UNREACHABLE)
-        host, port = dial.address
-        wait = round(dial.retry_at - self.loop.time(), 3)
-        self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, wait=wait)
+        if dial.failures.bit_count() == 1:  # at once, and then more and more rarely
+            where, wait = ":".join(map(str, dial.address)), round(dial.retry_at - self.loop.time(), 3)
+            self.log.info("peer not reached", peer=dial.peer, address=where, reason=reason, wait=wait)
         self.answer(dial, reason)
 
     def answer(self, dial: Dial, reason: str) -> None:

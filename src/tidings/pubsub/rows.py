@@ -75,6 +75,8 @@ class BrokerRow(Row, frozen=True, kw_only=True):
     the tree, which is the name of its root and how many there were; empty for overlays without such."""
     repairs: int = 0
     """How often it lost the one above and found another."""
+    alone: str = ""
+    """Why it has found none of the brokers that it was to join; empty if it has, and for overlays that join nobody."""
 
 
 class LinkRow(Row, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ The overlay and the routing are of a kind that is chosen in their section; the r
     TIDINGS_BROKER_OVERLAY__KIND=all-peers                    in the file: [overlay], kind = "all-peers"
 
 A name that is not known is refused, wherever it stands: a bound that is misspelt is no bound.
-The sections are made from the parameters of the parts, so that a new parameter is a new setting without a further word.
+The sections are made from the parameters of the parts (`sections.py`).
 """
 
 import difflib
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -35,22 +35,17 @@ from tidings.model import bounds
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.addresses import PORT_DEFAULT, address_text, default_name, parse_address, parse_named_address
+from tidings.net.broker.sections import KIND, SECTIONS, kinds_of, made_of, named_fields, section_model
 from tidings.net.broker.tenants import ConfiguredTenants
 from tidings.net.errors import HostError
-from tidings.net.params import HostParams, check_places, check_windows
+from tidings.net.params import check_places, check_windows
 from tidings.net.storage import OWNER_FOLDER
 from tidings.net.tls import Address, Tls, is_loopback
 from tidings.nodes.broker import BrokerParams
-from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
-from tidings.protocols.access.params import AccessParams
-from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.gossip.failover.params import FailoverParams
-from tidings.protocols.gossip.lpbcast import LpbcastParams
-from tidings.protocols.inspection.inspection import InspectionParams
-from tidings.protocols.presence.params import PresenceParams
+from tidings.nodes.choices import kind_of
 
 try:
-    from pydantic import BaseModel, ConfigDict, ValidationError, create_model, field_validator
+    from pydantic import BaseModel, ValidationError, create_model, field_validator
     from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 except ImportError as problem:
     raise HostError("settings need the package pydantic-settings: pip install 'tidings[net]'") from problem
@@ -58,46 +53,11 @@ except ImportError as problem:
 PREFIX, NESTED = "TIDINGS_BROKER_", "__"
 """How a setting is called in the environment."""
 
-SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "host": (HostParams,),
-    "access": (AccessParams,),
-    "overlay": get_args(OverlayParams),
-    "routing": get_args(AnyRoutingParams),
-    "delivery": (EdgeParams,),
-    "inspection": (InspectionParams,),
-    "presence": (PresenceParams,),
-    "failover": (FailoverParams,),
-    "groups": (LpbcastParams,),
-}
-"""The parts of a broker: the parameters of each kind that there is, the usual one first."""
-
-LEFT_OUT = ("links", "contacts", "credentials", "clock_offset", "is_durable", "profile")
-"""Parameters that follow from other settings, or that are the same in every network."""
-
 IMPLIED = {"join": "lstree", "hears": "witree"}
 """Settings that an overlay of this kind is meant for."""
 
-KIND = "kind"
-"""The setting that chooses."""
-
-DEFAULTS = {"host": {"backoff_first": 0.05, "backoff_max": 1.0, "streams_max": 10_256, "strangers_max": 512}}
-"""Where a broker wants another default than its part has. Access waits between two attempts for a link, and would wait
-in vain while the host does so too. There is a stream for each client and each peer that access serves."""
-
-
-def kinds_of(section: str) -> dict[str, type[msgspec.Struct]]:
-    """By their name, the usual one first; only one, without a name, where there is nothing to choose."""
-    kinds = SECTIONS[section]
-    return {kind_of(params): params for params in kinds} if len(kinds) > 1 else {"": kinds[0]}
-
-
-def section_model(section: str, kind: str) -> type[BaseModel]:
-    kinds = kinds_of(section)
-    fields: dict[str, Any] = {KIND: (Literal[tuple(kinds)], kind)} if kind else {}
-    for field in msgspec.structs.fields(kinds[kind]):
-        if field.name not in LEFT_OUT:
-            fields[field.name] = field.type, DEFAULTS.get(section, {}).get(field.name, field.default)
-    return create_model(f"{section}_section", __config__=ConfigDict(extra="forbid"), **fields)
+REMEMBERING = ("lstree",)
+"""Overlays that keep whom they met, and so need nobody to be named when they start again."""
 
 
 class Settings(BaseSettings):
@@ -199,6 +159,9 @@ FIXED_BOUNDS = {
 
 FILE, FILE_BYTES_MAX = "file", 1024 * 1024
 STORAGE_NAME = "broker.sqlite"
+OVERLAY_NAME, OVERLAY_CHARS_MAX = "overlay", 64
+"""The file in the data folder that says on which overlay its broker was, so that who joined a network is back in it
+without a word."""
 
 
 class ConfigSetting(msgspec.Struct, frozen=True):
@@ -221,6 +184,7 @@ class Config:
         # All brokers may be given one list, each of them in it: the first one finds nobody, and begins.
         self.join = tuple(each for text in settings.join if (each := parse_address(text, "join")) not in own)
         self.hears = dict(parse_named_address(each, "hears") for each in settings.hears)
+        self.check_links()
         self.name = settings.name or default_name(self.listen)
         self.built = {name: self.build(name) for name in SECTIONS}
         broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
@@ -232,13 +196,26 @@ class Config:
                 "tenants: without principals or authorities anybody may take any name; give principals or authorities"
             )
 
+    def check_links(self) -> None:
+        """Whom a broker is to be linked with is said in one way, and the overlay has a use for it."""
+        if self.hears and self.settings.join:
+            raise UsageError(
+                "join, hears: a broker joins a network, or is on the air with those it hears; give one of them"
+            )
+        overlay = kinds_of("overlay")[getattr(self.section("overlay"), KIND)]
+        if self.links and "contacts" in overlay.__struct_fields__:
+            raise UsageError(
+                f"links: overlay {kind_of(overlay)} finds its links by itself, and takes none that are drawn; name "
+                "brokers with join (--join), or choose overlay spanning-tree"
+            )
+
     def build(self, section: str, **more: Any) -> Any:
         """The parameters of a part, with what follows from elsewhere where its kind has such a parameter."""
         chosen = {name: getattr(self.section(section), name) for name in type(self.section(section)).model_fields}
         params = kinds_of(section)[chosen.pop(KIND, "")]
         more = {name: value for name, value in more.items() if name in params.__struct_fields__}
         try:
-            return params(**chosen, **more)
+            return made_of(params, {**chosen, **more})
         except UsageError as problem:
             raise UsageError(f"[{section}] {problem}") from None
 
@@ -305,6 +282,16 @@ class Config:
             why = f"cannot make {self.settings.data}: {problem.strerror}"
             raise HostError(f"data: {why}; name another folder") from None
         return self.settings.data / STORAGE_NAME
+
+    def keep_overlay(self) -> None:
+        """For the next start on this folder (`kept_overlay`)."""
+        if self.settings.data is None:
+            return
+        file, kind = self.settings.data / OVERLAY_NAME, getattr(self.section("overlay"), KIND)
+        if kind in REMEMBERING:
+            file.write_text(kind)
+        else:
+            file.unlink(missing_ok=True)
 
     @property
     def is_open(self) -> bool:
@@ -375,8 +362,20 @@ def choose_kinds(sources: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, 
                         f"{origin_text(source, name)}: {value!r} is no {section}; choose {' or '.join(kinds)}"
                     )
                 chosen[section] = value
-    implied = [kind for name, kind in IMPLIED.items() if any(values.get(name) for _, values in sources)]
+    given = {name: value for _, values in sources for name, value in walk(values)}
+    implied = [kind for name, kind in IMPLIED.items() if given.get(name)]
+    if not implied and not given.get("links") and (data := given.get("data")):
+        implied = [kept] if (kept := kept_overlay(Path(data))) else []
     return {"overlay": implied[0], **chosen} if implied else chosen
+
+
+def kept_overlay(data: Path) -> str:
+    """Which overlay found its links by itself when a broker last ran on this folder, and finds them again."""
+    try:
+        kind = (data / OVERLAY_NAME).read_text()[:OVERLAY_CHARS_MAX].strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return kind if kind in kinds_of("overlay") else ""
 
 
 def check_environment(known: set[str]) -> None:
@@ -403,7 +402,7 @@ def of_another_kind(name: str) -> str:
     """Whose setting it would be, if the part were of another kind."""
     section, _, inner = name.partition(".")
     kinds = (
-        [kind for kind, params in kinds_of(section).items() if kind and inner in params.__struct_fields__]
+        [kind for kind, params in kinds_of(section).items() if kind and inner in dict(named_fields(params))]
         if section in SECTIONS
         else []
     )

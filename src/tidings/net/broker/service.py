@@ -176,6 +176,7 @@ class BrokerService:
         places = self.host.params.streams_max + self.host.params.strangers_max
         if problem := allow_descriptors(places + DESCRIPTORS_KEPT):
             self.host.log.warning("fewer connections than streams_max can be open", problem=problem)
+        self.config.keep_overlay()
         try:
             await self.host.start()
             await self.measure()

@@ -35,6 +35,7 @@ from tidings.pubsub.signals import (
     Level,
     Matched,
     NeighbourDown,
+    NeighbourReplaced,
     NeighbourUp,
     Offer,
     Settled,
@@ -81,7 +82,7 @@ class RadioFlooding:
     """`RadioFlooding("a", RadioFloodingParams())`, behind the same signals as `Router`."""
 
     messages: tuple[type, ...] = (FloodedPublications,)
-    hears: tuple[type, ...] = (Forward, Want, Unwant, Offer, Unoffer, NeighbourUp, NeighbourDown)
+    hears: tuple[type, ...] = (Forward, Want, Unwant, Offer, Unoffer, NeighbourUp, NeighbourDown, NeighbourReplaced)
     tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
     is_best_effort = True
 

@@ -198,10 +198,14 @@ class LsTree:
                 return self.peer_up(now, input)
             case PeerDown(broker, _, reason):
                 return self.peer_down(now, broker, reason)
-            case LinkFailed(broker):
+            case LinkFailed(broker, reason):
                 pinged = self.exchange.pinged.get(broker)
                 effects = [] if pinged is None else self.exchange.failed(now, pinged)
-                return [*effects, *self.seeker.link_failed(now, broker), *self.mover.gave_no_answer(now, broker)]
+                return [
+                    *effects,
+                    *self.seeker.link_failed(now, broker, reason),
+                    *self.mover.gave_no_answer(now, broker),
+                ]
             case Fired(str(timer)):
                 return self.fired(now, timer)
             case Loaded(_, entries):
@@ -375,6 +379,7 @@ class LsTree:
             depth=place.depth,
             colour=f"{place.colour.root}/{place.colour.length}" if place.colour else "",
             repairs=self.seeker.repairs,
+            alone=self.seeker.why_alone(),
         )
 
     def gauges(self) -> Iterator[Gauge]:

@@ -17,7 +17,7 @@ import math
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
-from tidings.model.identity import NodeId, is_address
+from tidings.model.identity import ADDRESS_MARK, NodeId, is_address
 from tidings.protocols.overlay.lstree.exchange import LOST_PROBES, ContactExchange
 from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode, link_name
 from tidings.protocols.overlay.lstree.messages import ChildLeave, MergeHint, ParentAccept, ParentRefuse, ParentRequest
@@ -47,8 +47,9 @@ class Seeker:
         self.lost: Relative | None = None
         """The link above that broke, while nothing has taken its place."""
         self.lost_at = 0.0
-        self.joining: dict[NodeId, bool] = {}
-        """Addresses to which links are wanted; whether anything was heard of each since."""
+        self.joining: dict[NodeId, str | None] = {}
+        """Addresses to which links are wanted; why the last attempt failed, empty if a link came, None while nothing
+        was heard."""
         self.patience = Patience(params.patience_min, params.request_timeout)
         self.merge_wait = params.merge_first
         self.repairs = self.elections = 0
@@ -80,8 +81,16 @@ class Seeker:
                 effects = self.proceed(now)
         if address not in self.joining:
             return effects
-        self.joining[address] = True
+        self.joining[address] = ""
         return [*effects, *self.exchange.learn(now, (contact,)), *self.offer(now, contact)]
+
+    def why_alone(self) -> str:
+        """Why none of those whom we were told to join has come, where we stand alone for that."""
+        if self.kin.neighbours:
+            return ""
+        return "; ".join(
+            f"{name.removeprefix(ADDRESS_MARK)}: {reason}" for name, reason in self.joining.items() if reason
+        )
 
     def peer_went(self, node: NodeId) -> None:
         if self.asked is not None and self.is_asked(node):
@@ -93,14 +102,14 @@ class Seeker:
         self.lost, self.lost_at = self.kin.above, now
         return [*self.kin.lose_above(reason), *self.begin(now)]
 
-    def link_failed(self, now: float, node: NodeId) -> list[Effect]:
+    def link_failed(self, now: float, node: NodeId, reason: str) -> list[Effect]:
         if self.is_asked(node):
             return self.give_up_candidate(now)
         if self.search is not None and self.search.ahead.pop(node, None) is not None:
             self.search.take_out(node)
         if node not in self.joining:
             return self.let_go(node)
-        self.joining[node] = True
+        self.joining[node] = reason
         return self.proceed(now)
 
     # The search.
@@ -128,7 +137,7 @@ class Seeker:
     def join(self, now: float) -> list[Effect]:
         """Ask for links to contacts of which we know the address alone."""
         asked = [name for name in self.params.contacts if is_address(name) and name not in self.joining]
-        self.joining |= dict.fromkeys(asked, False)
+        self.joining |= dict.fromkeys(asked, None)
         if not asked:
             return []
         wanted: list[Effect] = [LinkWanted(Contact(name), JOIN_USER) for name in asked]
@@ -150,7 +159,7 @@ class Seeker:
         chosen = self.pick_linked(search) or search.pick(self.is_excluded)
         if chosen is not None:
             return self.ask(now, *chosen)
-        if self.waiting is not None or not all(self.joining.values()):
+        if self.waiting is not None or None in self.joining.values():
             return []
         self.waiting = search.pick_busy(self.is_excluded)
         if self.waiting is not None:
@@ -342,7 +351,7 @@ class Seeker:
             case "busy" if self.waiting is not None:
                 return self.ask_busy(now)
             case "join":
-                self.joining = dict.fromkeys(self.joining, True)
+                self.joining = {name: reason or "" for name, reason in self.joining.items()}
                 return self.proceed(now)
             case "merge" if self.kin.mode is TreeMode.ROOT:
                 return self.begin_merge(now, self.whom_to_merge_with(now))

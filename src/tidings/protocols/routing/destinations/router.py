@@ -56,6 +56,7 @@ from tidings.pubsub.signals import (
     Level,
     Matched,
     NeighbourDown,
+    NeighbourReplaced,
     NeighbourUp,
     Offer,
     Settled,
@@ -138,7 +139,7 @@ class DestinationRouter:
 
     messages: tuple[type, ...] = (LinkState, Predicates, Directed)
     is_best_effort = True
-    hears: tuple[type, ...] = (Forward, Want, Unwant, Offer, Unoffer, NeighbourUp, NeighbourDown)
+    hears: tuple[type, ...] = (Forward, Want, Unwant, Offer, Unoffer, NeighbourUp, NeighbourDown, NeighbourReplaced)
     tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
 
     def __init__(self, node_id: NodeId, params: DestinationParams) -> None:
