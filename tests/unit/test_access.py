@@ -423,7 +423,10 @@ def visitor(sign: Any = None, **params: Any) -> Guest:
 
 def test_a_guest_attaches_and_is_served() -> None:
     guest = visitor(credentials=b"key")
-    assert run(guest, LinkUp("x", 1)) == [SetTimer("attach", 6.0), Send("x", Attach("client", b"key"))]
+    assert run(guest, LinkUp("x", 1)) == [
+        SetTimer("attach", 6.0),
+        Send("x", Attach("client", b"key", when_drained="goes")),
+    ]
     assert run(guest, Received("x", Attached("ann", "", ""))) == [PeerUp("x", 1)]
     assert run(guest, Fired("attach")) == []
 

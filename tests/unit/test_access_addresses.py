@@ -36,7 +36,7 @@ def timers(effects: list[Effect]) -> list[Any]:
 
 def test_a_guest_attaches_to_whoever_answers_at_the_address() -> None:
     it = guest()
-    assert Send("x", Attach("client", b"")) in run(it, LinkUp("x", 1, X))
+    assert Send("x", Attach("client", b"", when_drained="goes")) in run(it, LinkUp("x", 1, X))
     assert PeerUp("x", 1, "a = 1") in run(it, Received("x", Attached("ann", "a = 1", "")))
     effects = run(it, LinkDown("x", 1, "broken"))
     assert PeerDown("x", 1, "broken") in effects

@@ -9,9 +9,10 @@ from tests.unit.test_access import ANNS, BOUND, OFFICE, Seals, broker, run, seal
 from tidings.machine.effects import Disconnect, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.model.errors import UsageError
-from tidings.protocols.access.access import REJUDGED_AT_ONCE, RIGHTS_CHANGED, Access, Rejudge
+from tidings.protocols.access.access import RIGHTS_CHANGED, Access, Rejudge
 from tidings.protocols.access.judge import NOBODY_KNOWS_YOU, NameJudge, Principal, Role, Verdict, read_principals
 from tidings.protocols.access.messages import Attach, Attached, Proof, Rejected
+from tidings.protocols.access.rights import REJUDGED_AT_ONCE
 from tidings.protocols.access.tokens import (
     REVOKED,
     Revocation,

@@ -36,6 +36,7 @@ WAITING: dict[type[Note], str] = {
 FOR_PEOPLE: frozenset[type[Note]] = frozenset(
     {
         *(notes.VisitorTurnedAway, notes.VisitorAdmitted, notes.RightsChanged, notes.EntryRejected),
+        notes.ClientLetGo,
         *(notes.RequestRefused, notes.HistoryUnreadable, notes.NamesakeFound, notes.RootElected),
         *(notes.NeighbourSilent, notes.NeighbourGone),
     }

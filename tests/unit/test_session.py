@@ -26,15 +26,13 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.progress import MAY_BE_TOLD
+from tidings.protocols.delivery.session.progress import MAY_BE_TOLD, REPEATED, WINDOW_IGNORED
+from tidings.protocols.delivery.session.publications import NUMBERS_USED
 from tidings.protocols.delivery.session.session import (
     NOT_OUR_BROKER,
-    NUMBERS_USED,
     RECEIPT_LOST,
-    REPEATED,
     UNKNOWN_SUBSCRIPTION,
     WINDOW_FULL,
-    WINDOW_IGNORED,
     Session,
 )
 from tidings.protocols.delivery.session.standings import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY

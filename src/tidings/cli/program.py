@@ -20,6 +20,7 @@ from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands, up
 from tidings.cli.chaos import chaos
 from tidings.cli.demo import show_demo
+from tidings.cli.drain import drain, undrain
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, tokens
 from tidings.cli.lab import lab
@@ -44,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (broker, up, pub, sub, top, doctor, why, watch, bench, chaos):
+for command in (broker, up, pub, sub, top, doctor, why, drain, undrain, watch, bench, chaos):
     app.command()(command)
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")

@@ -152,6 +152,8 @@ def finding_lines(network: Network, findings: Sequence[Finding]) -> list[str]:
     advertisements = sum(not row.hop for each in network.brokers.values() for row in each.advertisements)
     lines = [f"asked {names}: {subscriptions} subscriptions, {advertisements} advertisements"]
     lines += tree_lines(network)
+    drained = {name: each.broker.drained for name, each in network.brokers.items() if each.broker.drained}
+    lines += [f"{name} is {text} (tidings undrain {name}, if it is to stay)" for name, text in drained.items()]
     if not findings:
         return [*lines, "nothing is wrong"]
     for each in findings:

@@ -156,6 +156,9 @@ NONCE_BYTES = 32
 
 SIGNATURE_BYTES = 64
 
+WAYS_OUT_MAX = 8
+"""Brokers that a client is told of where it could go, and of which it keeps that many."""
+
 PUBLIC_KEY_BYTES = 32
 
 # Delivery, history and what is asked of it.

@@ -18,11 +18,12 @@ import msgspec
 from tidings.machine.node import Node
 from tidings.model.identity import at
 from tidings.net.addresses import parse_address
-from tidings.net.errors import ClientError
+from tidings.net.errors import ClientError, NotPermitted
 from tidings.net.host import Host
 from tidings.net.keys import principal_of_token
 from tidings.net.params import HostParams
 from tidings.net.tls import Tls, check_bearer
+from tidings.protocols.access.drain_client import AskDrain, DrainAsker, DrainReply
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
@@ -35,6 +36,11 @@ ANSWER_TIMEOUT = 10.0
 """Seconds for a broker to let us in, and then for each table."""
 
 RowKind = TypeVar("RowKind", bound=Row)
+Answer = TypeVar("Answer", InspectAnswer, DrainReply)
+
+
+class NotDrained(ClientError):
+    """A broker was asked to send its clients away, or to take them again, and does not."""
 
 
 class NotInspected(ClientError):
@@ -70,10 +76,12 @@ class Inspector:
         # Whoever shows a token or a certificate is named after its principal.
         principal = principal_of_token(access.token) if access.token else access.principal or "inspector"
         name = f"{principal}{BEHIND_PRINCIPAL}{secrets.token_hex(4)}"
-        guest = Guest(name, GuestParams(brokers=(peer,), credentials=access.token), SystemRandom(), access.sign)
+        # Who looks at a broker that is drained does not go elsewhere for that.
+        params = GuestParams(brokers=(peer,), credentials=access.token, when_drained="stays")
+        guest = Guest(name, params, SystemRandom(), access.sign)
         self.host = Host(
             name,
-            Node({"access": guest, "asking": Inquirer()}),
+            Node({"access": guest, "asking": Inquirer(), "draining": DrainAsker()}),
             listen=None,
             peers={peer: place},
             params=HostParams(drain_timeout=1.0),
@@ -111,17 +119,30 @@ class Inspector:
             case PeerDown(_, _, reason):
                 raise NotInspected(self.address, reason, False)
 
+    async def drain(self, is_on: bool) -> None:
+        """Have the broker send its clients away, or take clients again; `NotDrained` says why it does not."""
+        self.host.inject(AskDrain(self.broker, is_on))
+        answer = await self.answer(DrainReply)
+        if answer.problem.startswith(NOT_PERMITTED):
+            raise NotPermitted(f"{self.broker} at {self.address}: {answer.problem}")
+        if answer.problem:
+            raise NotDrained(f"{self.broker} at {self.address}: {answer.problem}")
+
     async def table(self, table: str, kind: type[RowKind], argument: str = "") -> list[RowKind]:
         self.host.inject(InspectRequest(self.broker, table, argument))
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT):
-                while not isinstance(item := await self.host.items.get(), InspectAnswer):
-                    self.take(item)
-        except TimeoutError:
-            raise NotInspected(self.address, f"no answer within {ANSWER_TIMEOUT:g} s", False) from None
+        item = await self.answer(InspectAnswer)
         if item.problem:
             raise NotInspected(self.address, item.problem, item.problem.startswith(NOT_PERMITTED))
         return [row for page in item.pages for row in msgspec.json.decode(page, type=list[kind])]  # type: ignore[valid-type]
+
+    async def answer(self, kind: type[Answer]) -> Answer:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                while not isinstance(item := await self.host.items.get(), kind):
+                    self.take(item)
+        except TimeoutError:
+            raise NotInspected(self.address, f"no answer within {ANSWER_TIMEOUT:g} s", False) from None
+        return item
 
 
 def quiet_logger() -> Any:

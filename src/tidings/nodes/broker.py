@@ -1,5 +1,6 @@
 """A broker: access lets clients and other brokers in, the overlay picks the links that events take, routing carries
 filters and publications over them, delivery serves the clients, and inspection shows all of it to those who may look.
+Before a broker is stopped it is drained: its clients go elsewhere.
 What a neighbour tells of its tables may have to wait before it is offered to any of them (`backlog.py`).
 
 The parts know each other only through signals (`pubsub/signals.py`); here they are put side by side. Their order is
@@ -22,10 +23,14 @@ from tidings.nodes.backlog import TIMER as BACKLOG_TIMER
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_groups, make_parts
 from tidings.nodes.failovers import AnyFailover, fitted_routing, make_failover, wants_failover
 from tidings.protocols.access.access import Access
+from tidings.protocols.access.drain import Draining
 from tidings.protocols.access.judge import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
+from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.views import stored_count, unfinished
+from tidings.protocols.delivery.messages import PublishMessage, ReplyMessage
 from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
@@ -35,7 +40,14 @@ from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.gathered import GatheredPublications
+from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.rows import BrokerRow, Gauge, View
+
+PASSING = frozenset(
+    {Publications, GatheredPublications, PublicationsAround, *HistoryExchange.messages, PublishMessage, ReplyMessage}
+)
+"""What comes for somebody else, or for what only this broker has."""
 
 BACKLOG = "backlog"
 BACKLOG_KEY = BACKLOG, BACKLOG_TIMER
@@ -92,7 +104,17 @@ class BrokerNode(Node):
     ) -> None:
         self.node_id, self.params = node_id, params
         kind = f"{kind_of(params.overlay)}/{kind_of(params.routing)}"
-        self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind)
+        self.draining = Draining(
+            node_id,
+            params.access,
+            why_busy=self.why_busy,
+            neighbours=lambda: self.overlay.neighbours,
+            stored=lambda: stored_count(self.edge),
+            address=address,
+            is_open=judge is open_judge,
+        )
+        away = self.draining.away
+        self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind, away)
         routing, has_failover = params.routing, wants_failover(params.routing)
         if has_failover:
             routing = fitted_routing(routing, gives_guarantees=True)
@@ -109,7 +131,7 @@ class BrokerNode(Node):
             lambda: self.row() if own is None else own(self.row()),
             configured=params.access.links,
             is_open=judge is open_judge,
-            views={**NO_ROWS, **self.routing.views(), **self.edge.views(), **(views or {})},
+            views={**NO_ROWS, **self.routing.views(), **self.edge.views(), **self.draining.views(), **(views or {})},
             is_synchronised=self.routing.is_synchronised,
             params=params.inspection,
         )
@@ -117,6 +139,7 @@ class BrokerNode(Node):
         parts: dict[str, Part] = {
             BACKLOG: self.backlog,
             "access": self.access,
+            "draining": self.draining,
             "overlay": self.overlay,
             "routing": self.routing,
             "delivery": self.edge,
@@ -133,6 +156,8 @@ class BrokerNode(Node):
         self.questions_cut_short = 0
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        if self.draining.is_on and type(input) is Received and type(input.message) in PASSING:
+            self.draining.passed(now)
         cut_short, WORK.limit = WORK.cut_short, WORK.units + QUESTION_UNITS_MAX
         try:
             if type(input) is Received and (self.backlog.waiting or type(input.message) in CHANGES):
@@ -162,15 +187,22 @@ class BrokerNode(Node):
     def why_not_ready(self) -> str:
         """Empty when the broker may be sent traffic: it has read its store, every configured link was tried, it knows
         its place in the overlay, and all neighbours told what routing has to know."""
-        for part in (self.edge, self.access, self.overlay, self.routing):
+        for part in (self.edge, self.access, self.overlay, self.routing, self.draining):
             if unsettled := part.why_unsettled():
                 return unsettled
         return ""
 
+    def why_busy(self) -> str:
+        """What is to happen, when all clients have gone, before the broker may be stopped and nobody notices."""
+        neighbours = self.overlay.neighbours
+        if self.overlay.is_tree and len(neighbours) > 1:
+            return f"{len(neighbours)} links of the tree, over which events may pass: {', '.join(neighbours)}"
+        return unfinished(self.edge)
+
     def gauges(self) -> Iterator[Gauge]:
         meaning = "questions about two filters that were answered on the safe side, for want of time"
         yield Gauge("questions_cut_short", meaning, self.questions_cut_short)
-        for part in (self.access, self.routing, self.edge):
+        for part in (self.access, self.routing, self.edge, self.draining):
             yield from part.gauges()
         if isinstance(self.overlay, LsTree | WiTree):
             yield from self.overlay.gauges()
@@ -185,6 +217,7 @@ class BrokerNode(Node):
             overlay=kind_of(params.overlay),
             routing=kind_of(routing),
             not_ready=self.why_not_ready(),
+            drained=self.draining.why_unsettled(),
         )
         if isinstance(self.overlay, LsTree | WiTree):
             row = self.overlay.described(row)

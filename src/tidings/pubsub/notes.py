@@ -66,6 +66,13 @@ class EntryRejected(Note, frozen=True):
     visitor: str = ""
 
 
+class ClientLetGo(Note, frozen=True):
+    """A broker that is drained ended the connection of this client, which had not gone in time; why, if it said so."""
+
+    client: str
+    reason: str
+
+
 # Delivery: guarantees (PSDG).
 
 

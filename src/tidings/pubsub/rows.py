@@ -68,6 +68,8 @@ class BrokerRow(Row, frozen=True, kw_only=True):
     """Where subscriptions go under the hierarchical strategy."""
     not_ready: str = ""
     """Why it is not ready; empty if it is."""
+    drained: str = ""
+    """Where its clients are sent away: what it waits for, or that it is safe to stop."""
     above: str = ""
     depth: float = 0.0
     colour: str = ""
@@ -94,6 +96,37 @@ class LinkRow(Row, frozen=True, kw_only=True):
     """Whether both have told each other their tables."""
     problem: str = ""
     """Why it is down, as far as that is known."""
+
+
+class DrainRow(Row, frozen=True, kw_only=True):
+    """How far a broker is with sending its clients away; this table has one row."""
+
+    state: str
+    """"serving", "draining", or "safe to stop"."""
+    seconds: float = 0.0
+    """Since it began."""
+    clients: int = 0
+    """Those that are to go and are still here."""
+    told: int = 0
+    """Of these, those that have been told."""
+    unable: int = 0
+    """Of these, those that said that they found no other broker, or do not know what is meant."""
+    watching: int = 0
+    """Clients that only look at the broker; they end with it."""
+    moved: int = 0
+    """Clients that went."""
+    let_go: int = 0
+    """Clients that did not go in time, and whose connection was ended."""
+    ways_out: tuple[str, ...] = ()
+    """Brokers where clients are sent."""
+    neighbours: tuple[str, ...] = ()
+    """Brokers with which it has links of the tree."""
+    stored: int = 0
+    """Publications that are stored here."""
+    waits_for: str = ""
+    """What is to happen before it is safe to stop; empty if it is."""
+    problem: str = ""
+    """Why the last client that said so could not go."""
 
 
 class ClientRow(Row, frozen=True, kw_only=True):

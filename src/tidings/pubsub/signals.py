@@ -328,6 +328,8 @@ class PeerUp(Signal, frozen=True):
     is_configured: bool = True
     """Whether the link is one of those that were configured here. Other links may be somebody's who needs them beside
     the tree: an overlay that takes configured links leaves them alone, unless the other end offers them."""
+    leaving: NodeId = ""
+    """In a client that was sent away: the broker that served it until now, and is still there until `Parted`."""
 
 
 LET_GO = "neither end wants the link any more"
@@ -352,6 +354,8 @@ class ClientUp(Signal, frozen=True):
     """What it may do besides; "admin" may look at the tables of the broker."""
     tenant: Tenant | None = None
     """Whose it is; None where the broker knows of no tenants."""
+    when_drained: str = ""
+    """What it does when its broker is drained, as it said (`access.messages.Attach`)."""
 
 
 class ClientDown(Signal, frozen=True):
@@ -368,3 +372,9 @@ class TurnedAway(Signal, frozen=True):
 
     broker: NodeId
     reason: str
+
+
+class Parted(Signal, frozen=True):
+    """From delivery, in a client that was sent away: the broker that it leaves has nothing more that it needs."""
+
+    broker: NodeId

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidings.machine.message import Contact
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import LIFE_MARK, TENANT_MARK, NodeId, at, in_tenant, tenant_of
@@ -30,7 +31,7 @@ from tidings.net.client.items import Items
 from tidings.net.host import Host
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
-from tidings.net.tls import Address, Tls, check_bearer
+from tidings.net.tls import Address, Tls, check_address, check_bearer, check_permitted, is_loopback
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
@@ -209,6 +210,7 @@ class Connecting:
             unanswered=machine.session.unanswered,
             log=options.log or make_logger(self.name, "error"),
         )
+        machine.guest.why_not_there = WaysOutPolicy(host, options, self.credentials, self.sign is not None)
         where = ", ".join(map(address_text, self.brokers.values()))
         client = Client(host, items, machine, where, left)
         if not isinstance(machine, ClientNode):
@@ -265,6 +267,27 @@ class Connecting:
     ) -> None:
         assert self.client is not None
         await self.client.__aexit__(kind, error, where)
+
+
+class WaysOutPolicy:
+    """Why a broker that another one names is not called: whoever sends us away must not bring us to say in plain text
+    what we would not have said ourselves, or to call what listens on our own machine."""
+
+    def __init__(self, host: Host, options: ConnectOptions, credentials: bytes, is_bound: bool) -> None:
+        self.host, self.options, self.credentials, self.is_bound = host, options, credentials, is_bound
+
+    def __call__(self, broker: NodeId, contact: Contact) -> str:
+        tls = self.options.tls
+        try:
+            address = parse_address(contact.address, "way out")
+            check_address("way out", address)
+            check_permitted(*address, tls, self.options.insecure)
+            check_bearer(address, tls, self.credentials, self.is_bound)
+        except UsageError as problem:
+            return str(problem)
+        if is_loopback(address[0]) and not is_loopback(self.host.address_of(broker).rpartition(":")[0].strip("[]")):
+            return f"{contact.address} is on this machine, and {broker} is elsewhere"
+        return ""
 
 
 def read_transport(

@@ -17,10 +17,8 @@ name, and nothing that they do touches a link there is. When the judge has said 
 the stream to the name, and only then an earlier one gives way. Two brokers that called each other at once have two
 streams; which one is kept is decided by the end with the smaller name (`follow`).
 
-Links on demand. `LinkWanted` asks for a link to a broker of which name and perhaps address are known (`Know` tells the
-host where that is), `LinkUnwanted` lets go of it (`wanted.py`). A link ends when its last user has let go here and
-nobody wants it at the other end: we say `LetGo`, and the other end, unless it wants the link itself, ends it. So a link
-that both want is never lost by one of them, and one that is configured at the other end does not come to harm.
+Links on demand, `LinkWanted` and `LinkUnwanted`: see `wanted.py`. A broker that is drained takes no clients: `away`
+says so, and where they could go (`drain.py`).
 
 Everything else waits for these signals: delivery serves the clients of `ClientUp`, the overlay the peers of `PeerUp`,
 routing the overlay's neighbours; what anybody else sends is dropped by whom it is for. Since a link keeps its order and
@@ -34,10 +32,7 @@ attempt for a wanted link, with waits that double up to `retry_max`, less a rand
 credentials are worth nothing from now on, and it loses its link; it may come back with new ones. "rejudge": some of
 those who are in are still to be judged again.
 
-Rights that change. Whoever owns the judge says `Rejudge` when it has learned something new. Everybody who is in is
-judged again by what it showed: who is not allowed any more is turned away with the reason; who has other rights than
-before loses its link without being rejected, comes back, and is served within the new ones. Nothing is lost by that,
-since clients and links come back after every break.
+Rights that change. Whoever owns the judge says `Rejudge` when it has learned something new (`rights.py`).
 
 Guaranteed. Up and down of one node come in turns, and up only after the judge's yes (and the proof). A node is a peer
 or a client, never both. A wanted link is asked for until it is there, for as long as it is wanted. Not guaranteed: that
@@ -60,11 +55,21 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, is_visitor
 from tidings.protocols.access.entrant import Entrant, check_entrants, visiting, why_apart, why_not
 from tidings.protocols.access.judge import Judge, Role, Signatures, bound_text, statement
-from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
+from tidings.protocols.access.messages import (
+    Attach,
+    Attached,
+    Challenge,
+    LetGo,
+    MoveAway,
+    Proof,
+    Rejected,
+    WhenDrained,
+)
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.access.rights import judged_again
 from tidings.protocols.access.tenancy import WRONG_TENANT, TenantConnections, called_in
 from tidings.protocols.access.wanted import WantedLinks
-from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
+from tidings.pubsub.notes import EntryRejected, VisitorAdmitted, VisitorTurnedAway
 from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import LET_GO, ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
@@ -86,9 +91,6 @@ OURSELVES = "this is the broker itself"
 TOO_MANY_WANTED = "as many links as are allowed are kept already; let go of one, or raise links_wanted_max"
 NOT_WANTED = "the link is not wanted any more"
 RIGHTS_CHANGED = "your rights have changed; attach again"
-
-REJUDGED_AT_ONCE = 50
-"""Entrants that are judged again in one step: signatures are checked for each, and others wait meanwhile."""
 
 REJUDGE_PAUSE = 0.001
 
@@ -116,11 +118,12 @@ class Access:
         sign: Callable[[bytes], bytes] | None = None,
         address: Callable[[], str] = lambda: "",
         kind: str = "",
+        away: Callable[[WhenDrained], MoveAway | None] = lambda when_drained: None,
     ) -> None:
         if node_id in params.links:
             raise UsageError(f"links: {node_id!r} is this broker itself; leave it out")
         self.node_id, self.params, self.judge, self.rng = node_id, params, judge, rng
-        self.signatures, self.sign, self.address, self.kind = signatures, sign, address, kind
+        self.signatures, self.sign, self.address, self.kind, self.away = signatures, sign, address, kind, away
         self.entrants: dict[NodeId, Entrant] = {}
         self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
         """How many entrants were accepted as what."""
@@ -278,11 +281,14 @@ class Access:
             effects.append(PeerDown(node, entrant.epoch, reason))
         return effects
 
-    def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
-        # Who is late was not judged, and may come again.
-        rejected = [] if reason == TOO_LATE else [Send(node, Rejected(reason[:TEXT_CHARS_MAX]))]
-        told: list[Effect] = [*rejected, Disconnect(node, reason)]
+    def turn_away(self, node: NodeId, reason: str, away: MoveAway | None = None) -> list[Effect]:
         entrant = self.entrants.get(node)
+        # Who is late was not judged, and may come again; so may whoever does not know how to go where it is told.
+        is_final = reason != TOO_LATE and away is None
+        told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX]))] if is_final else []
+        if away is not None and entrant is not None and entrant.when_drained:
+            told = [Send(node, away)]
+        told.append(Disconnect(node, reason))
         if entrant is None:
             return told
         principal = entrant.verdict.principal if entrant.verdict is not None else ""
@@ -298,8 +304,8 @@ class Access:
                 return [Drop(message, ATTACHED_ALREADY)]
             case Attach(_, _, address) if address and not is_address_text(address):
                 return self.turn_away(sender, BAD_ADDRESS)
-            case Attach(role, credentials, address, kind):
-                entrant.address, entrant.kind = address, kind
+            case Attach(role, credentials, address, kind, when_drained):
+                entrant.address, entrant.kind, entrant.when_drained = address, kind, when_drained
                 return self.consider(now, sender, entrant, role, credentials)
             case LetGo() if entrant.is_peer:
                 return [] if sender in self.wanted else [*self.forget(sender, LET_GO), Disconnect(sender, LET_GO)]
@@ -346,6 +352,8 @@ class Access:
     def grant(self, node: NodeId, entrant: Entrant, role: Role) -> list[Effect]:
         """It is who it says, and may come in as this."""
         assert entrant.verdict is not None
+        if role == "client" and (away := self.away(entrant.when_drained)) is not None:
+            return self.turn_away(node, away.reason, away)
         entrant.granted, entrant.claimed = role, entrant.name
         entrant.name = called_in(entrant.name, entrant.verdict.tenant)
         if entrant.asked in self.wanted.users and entrant.asked != entrant.name:
@@ -392,23 +400,16 @@ class Access:
         if role == "broker":
             return [*effects, *self.come_up(node, entrant)]
         effects.append(CancelTimer(("attach", node)))
-        bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
-        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles, verdict.tenant)]
+        bounds = verdict.publish_bound, verdict.subscribe_bound
+        up = ClientUp(node, verdict.principal, *bounds, verdict.roles, verdict.tenant, entrant.when_drained)
+        return [*effects, up]
 
     def judge_again(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        for _ in range(min(REJUDGED_AT_ONCE, len(self.unjudged))):
-            node = self.unjudged.pop()
-            entrant = self.entrants.get(node)
-            if entrant is None or entrant.verdict is None or not entrant.asked_role:
-                continue
-            said = entrant.claimed or entrant.name
-            verdict = self.judge(said, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
+        for node, verdict, note in judged_again(self.unjudged, self.entrants, self.judge, now, self.params):
             if isinstance(verdict, str):
                 effects += self.turn_away(node, verdict)
-            elif verdict != entrant.verdict:
-                bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
-                note = RightsChanged(entrant.name, verdict.principal, entrant.asked_role, *bounds)
+            elif note is not None:
                 effects += [*self.forget(node, RIGHTS_CHANGED), note, Disconnect(node, RIGHTS_CHANGED)]
         if self.unjudged:
             effects.append(SetTimer("rejudge", now + REJUDGE_PAUSE))

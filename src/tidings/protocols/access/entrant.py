@@ -15,6 +15,7 @@ import msgspec
 from tidings.machine.inputs import Knocked
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judge import Role, Verdict
+from tidings.protocols.access.messages import WhenDrained
 
 
 class Entrant(msgspec.Struct):
@@ -58,6 +59,8 @@ class Entrant(msgspec.Struct):
     """Where it says that it listens."""
     kind: str = ""
     """Of which overlay and routing it says to be."""
+    when_drained: WhenDrained = ""
+    """What it does then, as it says."""
 
     @property
     def is_client(self) -> bool:

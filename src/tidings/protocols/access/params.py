@@ -1,6 +1,7 @@
 """The bounds and times of access."""
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -40,6 +41,19 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait between two attempts: a network that is whole again is linked again within it and a connection's
     time, so the bound on convergence rests on it. At least `retry_first`."""
 
+    drain_rate: float = 100.0
+    """Clients that a broker which is drained sends away in a second."""
+
+    drain_at_once: int = 100
+    """Clients that were told to go and are still here; no further one is told meanwhile."""
+
+    drain_patience: float = 15.0
+    """Seconds that a client has to go, from the time when it was told; then its connection is ended."""
+
+    drain_quiet: float = 1.0
+    """Seconds in which no event and no question of others came; then nothing passes through a broker that is drained.
+    Longer than a message takes from one end of the network to the other."""
+
     clock_offset: float = 0.0
     """Time of day less machine time: tokens expire by the time of day."""
 
@@ -51,6 +65,11 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("clients_max", "peers_max", "strangers_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} lets nobody in; give at least 1")
+        if self.drain_at_once < 1:
+            raise UsageError(f"drain_at_once: {self.drain_at_once} would send nobody away; give at least 1")
+        for name in ("drain_rate", "drain_patience", "drain_quiet"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise UsageError(f"{name}: {getattr(self, name)}; give a number above 0")
         if self.links_wanted_max < len(self.links):
             raise UsageError(f"links_wanted_max: {self.links_wanted_max}, but links names {len(self.links)}; raise it")
         check_spans(self.attach_timeout, self.retry_first, self.retry_max)
@@ -70,12 +89,24 @@ class GuestParams(msgspec.Struct, frozen=True, kw_only=True):
     retry_max: float = 1.0
     """As in `AccessParams`; the series is counted over all brokers together."""
 
+    when_drained: Literal["", "goes", "stays"] = "goes"
+    """What becomes of us when our broker is drained; "stays" is for those who only look at it."""
+
+    parting_max: float = 10.0
+    """Seconds that a broker which sent us away is kept beside the next one, until nothing is needed of it any more."""
+
+    moves_pause: float = 1.0
+    """Seconds from one move to the next, so that brokers which send us to each other cannot keep us going for ever."""
+
     def __post_init__(self) -> None:
         if not self.brokers:
             raise UsageError("brokers: none is named; name at least one")
         if len(self.credentials) > CREDENTIALS_BYTES_MAX:
             raise UsageError(f"credentials: {len(self.credentials)} bytes, at most {CREDENTIALS_BYTES_MAX} are allowed")
         check_spans(self.attach_timeout, self.retry_first, self.retry_max)
+        for name in ("parting_max", "moves_pause"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
 
 
 def check_spans(attach_timeout: float, retry_first: float, retry_max: float) -> None:

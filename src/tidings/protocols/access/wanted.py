@@ -4,6 +4,11 @@ A link is wanted by *users*: "configuration" for those that were configured, and
 broker they met at run time. It is kept as long as anybody wants it. When it is not there it is asked for, after waits
 that double up to a bound, less a random part.
 
+`LinkWanted` asks for a link to a broker of which name and perhaps address are known (`Know` tells the host where that
+is), `LinkUnwanted` lets go of it. A link ends when its last user has let go here and nobody wants it at the other end:
+we say `LetGo`, and the other end, unless it wants the link itself, ends it. So a link that both want is never lost by
+one of them, and one that is configured at the other end does not come to harm.
+
 A broker may be configured by its address alone (`identity.at`); who is there is known when the link is first up. From
 then on its name stands for that link.
 """

@@ -125,3 +125,19 @@ def event_rows(edge: "Edge", name: str) -> Iterable[Row]:
                 attributes=attributes,
             )
             return
+
+
+def unfinished(edge: "Edge") -> str:
+    """What was begun here and is not done; empty where nothing is."""
+    if edge.is_loading or any(publisher.saving for publisher in edge.publishers.all.values()):
+        return "its store"
+    if count := len(edge.requests.waiting) + len(edge.beginnings.asked):
+        return f"{count} requests that the network is carrying out"
+    if count := sum(link.waiting_count for link in edge.flows.links.values()):
+        return f"{count} answers to questions for what is stored here"
+    return ""
+
+
+def stored_count(edge: "Edge") -> int:
+    """Publications in history."""
+    return sum(publisher.history.count for publisher in edge.publishers.all.values())

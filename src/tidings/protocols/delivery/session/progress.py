@@ -10,6 +10,9 @@ on as well, once (`seen`).
 The window is one of the link: the broker counts what it sent over it and was not told to be taken. What is `held` here
 from before a break is not its affair, so the application takes that first and nobody is told. While a whole window is
 still held the subscription is not made again. So there are never more than two windows here, however often links break.
+
+A broker that we are leaving goes on to deliver, and so does the next one, each without holes behind a position that we
+had: whatever comes first counts, and the other is a repetition (`departure.py`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +21,12 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.effects import Deliver, Effect
+from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.protocols.delivery.messages import Beginning, Behind, Delivery, Subscribe
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.messages import Beginning, Behind, Delivery, Subscribe, Taken
 from tidings.pubsub.client import (
+    Arrived,
     Fetched,
     MarksReply,
     Missed,
@@ -49,6 +54,10 @@ POSITION_BYTES = 2 + 3 + 9
 COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning, Replied)
 """What the window of a connection counts."""
 
+
+REPEATED = "received already"
+WINDOW_IGNORED = "the broker sent more than the window of the subscription allows"
+NOT_CONFIRMED = "for a subscription that is confirmed by the next broker first"
 
 AT_MOST = "at most"
 """Stands in the reason where a number is an upper bound."""
@@ -181,6 +190,51 @@ class SubscriptionReceiving:
     def close(self) -> None:
         self.kept.count -= len(self.positions)
 
+    def arrived(self, message: Delivery, chosen: list[int] | None, broker: NodeId) -> list[Effect]:
+        """Those publications of a message that match; None is all of them."""
+        batch = (message.numbers, message.heads, message.payloads) if chosen is None else picked(message, chosen)
+        numbers, heads, payloads = batch
+        if self.held + self.taken + len(numbers) > self.request.window:
+            return [Drop(message, WINDOW_IGNORED), Disconnect(broker, WINDOW_IGNORED)]
+        self.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
+        fresh = self.admit(message.publisher, numbers)
+        effects = self.tell_short() if self.is_short else []
+        if fresh is not None:
+            # What is dropped here is out of the way as well, and the broker has to know.
+            self.taken += len(numbers) - len(fresh)
+            effects.append(Drop(message, REPEATED))
+            if self.is_due:
+                effects.append(Send(broker, self.tell_taken()))
+            if not fresh:
+                return effects
+            numbers, heads, payloads = (tuple([column[place] for place in fresh]) for column in batch)
+        self.held += len(numbers)
+        arrived = Arrived(self.number, message.publisher, message.accepted_at, numbers, heads, payloads)
+        return [*effects, Deliver(arrived)]
+
+    def arrived_late(self, message: Delivery, chosen: list[int] | None, broker: NodeId) -> list[Effect]:
+        """The same from a broker that we are leaving. What it sends is among what is held from earlier links."""
+        if self.receipt is None and self.seen is None:
+            return [Drop(message, NOT_CONFIRMED)]
+        batch = (message.numbers, message.heads, message.payloads) if chosen is None else picked(message, chosen)
+        numbers, heads, payloads = batch
+        if self.held_before + len(numbers) > 2 * self.request.window:
+            return [Drop(message, WINDOW_IGNORED), Disconnect(broker, WINDOW_IGNORED)]
+        fresh = self.admit(message.publisher, numbers)
+        effects = self.tell_short() if self.is_short else []
+        if fresh is not None:
+            effects.append(Drop(message, REPEATED))
+            numbers, heads, payloads = (tuple([column[place] for place in fresh]) for column in batch)
+        if not numbers:
+            return effects
+        self.held_before += len(numbers)
+        arrived = Arrived(self.number, message.publisher, message.accepted_at, numbers, heads, payloads)
+        return [*effects, Deliver(arrived)]
+
+    def tell_taken(self) -> Taken:
+        taken, self.taken, self.bytes_untold = self.taken, 0, 0
+        return Taken(self.number, taken)
+
     def admit(self, publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
         """Take note of numbers that arrived. Answers with the places of those that are new; None means all."""
         position, places = self.positions.get(publisher), None
@@ -220,7 +274,10 @@ class SubscriptionReceiving:
 
 
 def shares_of(matched: Sequence[Sequence[int]]) -> dict[int, list[int] | None]:
-    """For each subscription the places of what it matches."""
+    """For each subscription the places of what it matches; None is all of them."""
+    if len(matched) == 1:
+        # The usual case: all of it is for the same subscriptions.
+        return dict.fromkeys(matched[0])
     places: dict[int, list[int] | None] = {}
     for place, numbers in enumerate(matched):
         for number in numbers:

@@ -29,6 +29,10 @@ NO_ADVERTISEMENT = 0
 NO_ATTRIBUTES = encode_head({})
 
 UNREAD = "the broker cannot read it"
+NUMBERS_USED = (
+    "another process has published under the same name and numbers; publish under another name, or give numbers_from= "
+    "if these are the same publications"
+)
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -211,6 +215,23 @@ class Receipts:
         assert self.firsts.keys() == self.parts.keys(), "requests are remembered wrongly"
         assert self.kept.keys() <= self.awaited.keys(), "kept for nobody"
         assert self.size_bytes == sum(sent.size_bytes for sent in self.kept.values()) <= self.bytes_max
+
+
+def accept(
+    publishing: Outbound, receipts: Receipts, message: Accepted, broker: NodeId | None, is_repeating: bool
+) -> list[Effect]:
+    sent = publishing.next - 1
+    # An earlier process has published these, and perhaps more.
+    through = min(message.through, sent)
+    if publishing.through >= through:
+        return [Drop(message, NOT_ASKED)]
+    if message.through > sent and not is_repeating:
+        # The broker takes what we publish for what somebody else published: none of it arrives.
+        return [Drop(message, NUMBERS_USED), *refuse_all(publishing, receipts, NUMBERS_USED)]
+    accepted = publishing.accept(through, broker)
+    if receipts.awaited:
+        receipts.keep(accepted)
+    return [Deliver(Accepted(through))]
 
 
 def refuse_all(publishing: Outbound, receipts: Receipts, reason: str) -> list[Effect]:

@@ -7,7 +7,8 @@ The idea. The client keeps what a broker needs to know of it: its advertisements
 has come, and the publications that no broker has accepted yet. Whenever a broker begins to serve us (`PeerUp`, from
 access), all of it is said again, under the same numbers: advertisements first, then publications, then subscriptions
 with their positions. The broker recognises publications that it had already; we recognise those that reach us twice. So
-brokers need no memory of clients that left.
+brokers need no memory of clients that left. A broker that is drained is left when the next one has confirmed all of it
+(`departure.py`).
 
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for each
 subscription its positions and what the application has not taken (`progress.py`); `publishing`, the window of
@@ -38,12 +39,12 @@ publications in it as declined. Their numbers are used up with publications unde
 declines, so that nobody takes them for lost. What an application asks and hears is in `pubsub/client.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import Any
 
-from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
+from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received, Signal, Unread
 from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
@@ -58,24 +59,22 @@ from tidings.protocols.delivery.messages import (
     PublisherLife,
     PublishMessage,
     Refusal,
-    Taken,
     Unadvertise,
     Unsubscribe,
 )
+from tidings.protocols.delivery.session.departure import OURSELVES, Awaited, Departure, LeftBrokers, asked_of
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import (
     COUNTED,
     PositionsKept,
     SubscriptionReceiving,
-    picked,
     promises,
     shares_of,
 )
-from tidings.protocols.delivery.session.publications import Outbound, Receipts, refuse_all, refuse_unread
+from tidings.protocols.delivery.session.publications import Outbound, Receipts, accept, refuse_unread
 from tidings.protocols.delivery.session.standings import (
     ASKED_WITH,
     NO_SUCH,
-    NOT_ASKED,
     SessionReadings,
     Standing,
     Standings,
@@ -83,7 +82,6 @@ from tidings.protocols.delivery.session.standings import (
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import (
     Accepted,
-    Arrived,
     Begun,
     CloseAdvertisement,
     CloseSubscription,
@@ -102,22 +100,17 @@ from tidings.pubsub.client import (
     Replied,
     SendReply,
     StopReading,
+    Ticket,
     Took,
 )
-from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
+from tidings.pubsub.signals import Parted, PeerDown, PeerUp, TurnedAway
 
 NOT_OUR_BROKER = "comes from a node that does not serve us"
 UNKNOWN_SUBSCRIPTION = "for a subscription that is not there any more"
-REPEATED = "received already"
 WINDOW_FULL = "as much as is allowed waits to be accepted by the broker; wait until some is"
 RECEIPT_LOST = "the link broke before the receipt came; the broker has accepted the publications and passes them on"
-NUMBERS_USED = (
-    "another process has published under the same name and numbers; publish under another name, or give numbers_from= "
-    "if these are the same publications"
-)
 TOO_SLOW = "too slow"
 """How the reason begins for which a subscription with the policy "disconnect" ends."""
-WINDOW_IGNORED = "the broker sent more than the window of the subscription allows"
 
 
 class Session:
@@ -130,7 +123,7 @@ class Session:
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
         *(ReadMarks, ReadHistory, StopReading, SendReply),
     )
-    tells: tuple[type[Signal], ...] = ()
+    tells: tuple[type[Signal], ...] = (Parted,)
 
     def __init__(
         self,
@@ -143,6 +136,8 @@ class Session:
         assert not (life and is_repeating), "what is repeated is no life of its own"
         self.params, self.is_repeating, self.life = params, is_repeating, life
         self.broker: NodeId | None = None
+        self.departure: Departure | None = None
+        self.left = LeftBrokers()
         self.arriving = TakenBytes(TAKEN_STEP_BYTES)
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
@@ -171,7 +166,7 @@ class Session:
             Declined: self.declined,
             Delivery: self.delivered,
             Missed: self.missed,
-            Namesake: lambda now, message: [Deliver(message)],
+            Namesake: self.found_namesake,
             Replied: lambda now, message: [Deliver(message)],
             Beginning: self.begins,
             ReadMarks: self.readings.read_marks,
@@ -183,12 +178,26 @@ class Session:
         }
 
     def start(self, now: float) -> list[Effect]:
-        self.broker = None
+        self.broker = self.departure = None
         for receiving in self.receiving.values():
             receiving.link_lost()
         return []
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        departure = self.departure
+        if departure is None:
+            return self.take(now, input)
+        if type(input) is Received and input.sender == departure.broker:
+            effects = departure.hear(input.message, self.receiving, self.receipts)
+        else:
+            effects = self.take(now, input)
+            if type(input) is Received and input.sender == self.broker:
+                departure.answered(input.message)
+        if self.departure is None or not departure.is_over(self.publishing, self.receipts, self.asked()):
+            return effects
+        return [*effects, Parted(departure.broker)]
+
+    def take(self, now: float, input: Input) -> list[Effect]:
         heard: Input | Message = input
         if type(input) is Received:
             if input.sender != self.broker:
@@ -216,11 +225,33 @@ class Session:
     # A broker comes and goes.
 
     def served(self, now: float, signal: PeerUp) -> list[Effect]:
+        effects = self.depart() if signal.leaving and signal.leaving == self.broker else []
         self.broker, self.arriving = signal.broker, TakenBytes(TAKEN_STEP_BYTES)
         self.readings.link_lost()
         for receiving in self.receiving.values():
             receiving.is_asked = receiving.may_ask
-        return [Deliver(signal), *self.send(*self.unanswered())]
+        if self.departure is not None:
+            self.departure.awaited.update(self.asked())
+        return [Deliver(signal), *effects, *self.send(*self.unanswered())]
+
+    def depart(self) -> list[Effect]:
+        """The broker that serves us goes on to, beside the next one."""
+        assert self.broker is not None
+        effects = self.unlink()
+        lost = self.receipts.lost(self.publishing.through, self.advertisements.all)
+        self.departure = Departure(self.broker, self.arriving, self.publishing.next - 1, lost)
+        self.left.add(self.broker)
+        return effects
+
+    def asked(self) -> Iterator[Awaited]:
+        return asked_of(self.advertisements, self.receiving)
+
+    def parted(self) -> list[Effect]:
+        """The broker that we left is gone, and what it has not said it will not say."""
+        assert self.departure is not None
+        lost = {ticket: None for ticket in self.departure.tickets if ticket in self.receipts.parts}
+        self.departure = None
+        return self.give_up_receipts(lost)
 
     def unanswered(self) -> list[Message]:
         """What the next broker has to be told."""
@@ -251,18 +282,25 @@ class Session:
         return receiving.subscribe()
 
     def left_alone(self, now: float, signal: PeerDown) -> list[Effect]:
+        if self.departure is not None and signal.broker == self.departure.broker:
+            return self.parted()
         effects: list[Effect] = [Deliver(signal)]
         if self.broker is None:
             return effects
+        effects += self.unlink()
         self.broker = None
+        lost = self.receipts.lost(self.publishing.through, self.advertisements.all)
+        return effects + self.give_up_receipts(lost)
+
+    def unlink(self) -> list[Effect]:
         for receiving in self.receiving.values():
             receiving.link_lost()
-        effects += self.advertisements.link_lost() + self.subscriptions.link_lost()
+        effects = self.advertisements.link_lost() + self.subscriptions.link_lost()
         # A broker forgets the subscriptions of a client whose link is gone; its advertisements it keeps for a while.
-        effects += self.subscriptions.forget_leaving()
-        lost = self.receipts.lost(self.publishing.through, self.advertisements.all)
-        effects += self.receipts.give_up(lost)
-        return effects + [Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost]
+        return effects + self.subscriptions.forget_leaving()
+
+    def give_up_receipts(self, lost: Collection[Ticket]) -> list[Effect]:
+        return [*self.receipts.give_up(lost), *(Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost)]
 
     # What the application asks for.
 
@@ -327,28 +365,12 @@ class Session:
         receiving.take(request.count)
         if not receiving.is_asked and receiving.may_ask and self.broker is not None:
             return self.send(*self.ask(receiving))
-        return self.tell_taken(receiving) if receiving.is_due else []
-
-    def tell_taken(self, receiving: SubscriptionReceiving) -> list[Effect]:
-        taken, receiving.taken, receiving.bytes_untold = receiving.taken, 0, 0
-        return self.send(Taken(receiving.number, taken))
+        return self.send(receiving.tell_taken()) if receiving.is_due else []
 
     # What the broker answers.
 
     def accepted(self, now: float, message: Accepted) -> list[Effect]:
-        sent = self.publishing.next - 1
-        # An earlier process has published these, and perhaps more.
-        through = min(message.through, sent)
-        if self.publishing.through >= through:
-            return [Drop(message, NOT_ASKED)]
-        if message.through > sent and not self.is_repeating:
-            # The broker takes what we publish for what somebody else published: none of it arrives.
-            told = [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
-        else:
-            accepted = self.publishing.accept(through, self.broker)
-            if self.receipts.awaited:
-                self.receipts.keep(accepted)
-            told = [Deliver(Accepted(through))]
+        told = accept(self.publishing, self.receipts, message, self.broker, self.is_repeating)
         return told + self.advertisements.settle(self.publishing.has_under) if self.advertisements.withdrawn else told
 
     def declined(self, now: float, message: Declined) -> list[Effect]:
@@ -367,6 +389,9 @@ class Session:
             return self.subscriptions.confirmed(receipt)
         receiving.receipt = receipt
         return [*promises(receiving.number, receiving.request), *self.subscriptions.confirmed(receipt)]
+
+    def found_namesake(self, now: float, message: Namesake) -> list[Effect]:
+        return [Drop(message, OURSELVES) if self.left.is_ourselves(message, self.life) else Deliver(message)]
 
     def begins(self, now: float, message: Beginning) -> list[Effect]:
         receiving = self.receiving.get(message.subscription)
@@ -390,38 +415,15 @@ class Session:
     # Events.
 
     def delivered(self, now: float, message: Delivery) -> list[Effect]:
-        matched, effects = message.matched, list[Effect]()
-        # The usual case: all of it is for the same subscriptions.
-        shares = dict.fromkeys(matched[0]) if len(matched) == 1 else shares_of(matched)
-        for number, chosen in shares.items() if message.numbers else ():
-            effects += self.arrived(number, message, chosen)
+        assert self.broker is not None
+        effects: list[Effect] = []
+        for number, chosen in shares_of(message.matched).items() if message.numbers else ():
+            receiving = self.receiving.get(number)
+            if receiving is None or not receiving.is_asked:
+                effects.append(Drop(message, UNKNOWN_SUBSCRIPTION))
+            else:
+                effects += receiving.arrived(message, chosen, self.broker)
         return effects
-
-    def arrived(self, number: int, message: Delivery, chosen: list[int] | None) -> list[Effect]:
-        """Those publications of a message that match one subscription; None is all of them."""
-        receiving = self.receiving.get(number)
-        if receiving is None or not receiving.is_asked:
-            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
-        batch = (message.numbers, message.heads, message.payloads) if chosen is None else picked(message, chosen)
-        numbers, heads, payloads = batch
-        if receiving.held + receiving.taken + len(numbers) > receiving.request.window:
-            assert self.broker is not None
-            return [Drop(message, WINDOW_IGNORED), Disconnect(self.broker, WINDOW_IGNORED)]
-        receiving.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
-        fresh = receiving.admit(message.publisher, numbers)
-        effects = receiving.tell_short() if receiving.is_short else []
-        if fresh is not None:
-            # What is dropped here is out of the way as well, and the broker has to know.
-            receiving.taken += len(numbers) - len(fresh)
-            effects.append(Drop(message, REPEATED))
-            if receiving.is_due:
-                effects += self.tell_taken(receiving)
-            if not fresh:
-                return effects
-            numbers, heads, payloads = (tuple([column[place] for place in fresh]) for column in batch)
-        receiving.held += len(numbers)
-        arrived = Arrived(number, message.publisher, message.accepted_at, numbers, heads, payloads)
-        return [*effects, Deliver(arrived)]
 
     def missed(self, now: float, message: Missed) -> list[Effect]:
         receiving = self.receiving.get(message.subscription)
@@ -445,3 +447,4 @@ class Session:
         for receiving in self.receiving.values():
             receiving.check()
             assert self.broker is not None or not receiving.is_asked, "asked nobody"
+        assert self.departure is None or self.departure.broker != self.broker, "leaves its own broker"
