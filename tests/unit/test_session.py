@@ -284,6 +284,24 @@ def test_what_may_have_been_told_before_a_break_is_told_as_an_upper_bound() -> N
     assert client.hear(told) == [Deliver(told)], "a position says now what is known"
 
 
+def test_what_may_have_been_told_before_a_refusal_is_told_as_an_upper_bound() -> None:
+    client = attached()
+    client.handle(OpenSubscription("s", "x > 1", "reference"))
+    told, bound = Missed(1, "p", 2, "forgotten"), Missed(1, "p", 2, "forgotten" + MAY_BE_TOLD)
+    (timer,) = client.hear(Refusal("subscribe", 1, "busy", True))
+    assert client.hear(told) == [Deliver(told)], "an answer to what was refused may still come"
+    assert isinstance(timer, SetTimer)
+    client.now = timer.at
+    client.handle(Fired(timer.key))
+    assert client.hear(told) == [Deliver(bound)]
+    other, other_bound = Missed(1, "q", 2, "forgotten"), Missed(1, "q", 2, "forgotten" + MAY_BE_TOLD)
+    assert client.hear(other) == [Deliver(other)], "it may be an answer to what was refused too"
+    assert client.hear(other) == [Deliver(other_bound)]
+    client.hear(receipt("subscribe", 1))
+    assert client.hear(Missed(1, "r", 2, "forgotten")) == [Deliver(Missed(1, "r", 2, "forgotten"))]
+    assert client.hear(Missed(1, "r", 2, "forgotten")) == [Deliver(Missed(1, "r", 2, "forgotten"))]
+
+
 def test_a_reference_behind_positions_only_continues_since_its_receipt_for_others() -> None:
     client = subscribed(guarantee="reference", after=(("p", 3),))
     client.down()

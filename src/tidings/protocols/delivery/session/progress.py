@@ -62,7 +62,7 @@ NOT_CONFIRMED = "for a subscription that is confirmed by the next broker first"
 AT_MOST = "at most"
 """Stands in the reason where a number is an upper bound."""
 
-MAY_BE_TOLD = "; so many at most: some of them may have been told of before the link broke"
+MAY_BE_TOLD = "; so many at most: some of them may have been told of before it was asked again"
 
 TOLD_MAX = 1_000
 """Publishers that are remembered of whom something was missed and nothing came since; of more it is not known."""
@@ -104,7 +104,9 @@ class SubscriptionReceiving:
         """What came since the broker was last told."""
         self.told: dict[str, bool] = {}
         """Publishers of whom the application was told to have missed something and nothing came since; whether that
-        was before the last break. It may be told again, for then no position says that it is known."""
+        was before it was asked again. It may be told again, for then no position says that it is known."""
+        self.times_asked = 0
+        """Over this link since the last receipt: an answer may be one to an earlier question."""
 
     @property
     def is_due(self) -> bool:
@@ -119,7 +121,6 @@ class SubscriptionReceiving:
     def link_lost(self) -> None:
         self.held_before += self.held
         self.held = self.taken = self.bytes_untold = 0
-        self.told = dict.fromkeys(self.told, True)
         self.is_asked = False
 
     def take(self, count: int) -> None:
@@ -131,7 +132,8 @@ class SubscriptionReceiving:
         self.taken += told
 
     def subscribe(self) -> list[Behind | Subscribe]:
-        """The messages that begin it, or continue it after a break."""
+        """The messages that begin it, or continue it after a break or a refusal."""
+        self.told, self.times_asked = dict.fromkeys(self.told, True), self.times_asked + 1
         asked, after, guarantee = self.request, dict(self.request.after), self.request.guarantee
         is_continued = self.receipt is not None and guarantee != "none"
         if is_continued:
@@ -175,7 +177,7 @@ class SubscriptionReceiving:
         """What the application hears: a number that it may have heard before is an upper bound."""
         was_told = self.told.get(message.publisher, len(self.told) >= TOLD_MAX)
         if len(self.told) < TOLD_MAX:
-            self.told.setdefault(message.publisher, False)
+            self.told.setdefault(message.publisher, self.times_asked > 1)
         if not was_told or not message.count or AT_MOST in message.reason:
             return message
         return msgspec.structs.replace(message, reason=message.reason + MAY_BE_TOLD)

@@ -229,7 +229,7 @@ class Session:
         self.broker, self.arriving = signal.broker, TakenBytes(TAKEN_STEP_BYTES)
         self.readings.link_lost()
         for receiving in self.receiving.values():
-            receiving.is_asked = receiving.may_ask
+            receiving.is_asked, receiving.times_asked = receiving.may_ask, 0
         if self.departure is not None:
             self.departure.awaited.update(self.asked())
         return [Deliver(signal), *effects, *self.send(*self.unanswered())]
@@ -385,7 +385,10 @@ class Session:
         if receipt.kind in ("read", "reply"):
             return self.readings.confirmed(receipt)
         receiving = self.receiving.get(receipt.number)
-        if receiving is None or receipt.kind != "subscribe" or receiving.receipt is not None:
+        if receiving is None or receipt.kind != "subscribe":
+            return self.subscriptions.confirmed(receipt)
+        receiving.times_asked = 1
+        if receiving.receipt is not None:
             return self.subscriptions.confirmed(receipt)
         receiving.receipt = receipt
         return [*promises(receiving.number, receiving.request), *self.subscriptions.confirmed(receipt)]
