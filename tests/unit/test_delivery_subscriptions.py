@@ -640,6 +640,29 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     assert desk.fire("ask", 20.0) == []
 
 
+def test_the_answer_to_a_question_that_was_posed_again_counts_and_what_came_meanwhile_follows_it() -> None:
+    """Whoever waits behind thousands of others would wait for ever if only the answer to the last question counted."""
+    desk = served(EdgeParams(ask_again_after=10.0))
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    stream = desk.edge.subscriptions.all["c", 1].streams["p"]
+    first = stream.round
+    desk.arrive("p", [7], (("c", 1),))
+    desk.fire("ask", 10.0)
+    assert stream.round == first
+    assert received(answer(desk, "p", 4, 6, round=first), "c") == [4, 6, 7]
+    assert drops(answer(desk, "p", 4, 6, round=first)) == [OLD_ANSWER], "the second answer is one too many"
+    assert received(desk.arrive("p", [8], (("c", 1),)), "c") == [8]
+
+
+def test_only_who_has_not_answered_is_asked_again() -> None:
+    desk = served(EdgeParams(ask_again_after=10.0))
+    desk.know("p/1@y")
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    answer(desk, "p", 4)
+    (question,) = asked(desk.fire("ask", 10.0))
+    assert question[1] == (("p/1@y", 3),)
+
+
 @pytest.mark.parametrize("asked_at", [54.141, 0.1 + 0.2, 1e9 / 3])
 def test_a_question_is_asked_again_when_its_timer_fires_whatever_rounding_does(asked_at: float) -> None:
     desk = served(EdgeParams(ask_again_after=10.0))

@@ -54,7 +54,10 @@ CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
 WINDOWS = (1, 4, 32, 1024)
 """Events on the way."""
 BUSY_WINDOW, BUSY_PAUSE = 32, 0.02
-"""The least and the longest where thousands of events are published: a round trip for each takes longer than a run."""
+"""The least and the longest where thousands of events are published, or all of them are read in the end: a round trip
+for each takes longer than a run."""
+WIDE_WINDOW = 4
+"""The least where a round trip may take three seconds."""
 TABLE_READERS, TABLE_MAX = 8, 8_000
 """Whose subscriptions tables are made of, and how many there are at most."""
 SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
@@ -311,6 +314,8 @@ def hurried(wanted: WantedLater, scale: Scale) -> WantedLater:
         return replace(wanted, window=max(WINDOWS), pause=0.0)
     if scale == "busy":
         return replace(wanted, window=max(BUSY_WINDOW, wanted.window), pause=min(BUSY_PAUSE, wanted.pause))
+    if scale == "wide":
+        return replace(wanted, window=max(WIDE_WINDOW, wanted.window))
     return wanted
 
 
@@ -331,7 +336,10 @@ def draw_twins(
         later = params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random()
         if not reader.wanted and params.has_readings and rng.random() < 0.5:
             later = params.span + READ_AFTER
-        twin = hurried(replace(first, at=round(first.at + later, 3), window=rng.choice(WINDOWS)), scale)
+        window = rng.choice(WINDOWS)
+        if later > params.span:
+            window = max(BUSY_WINDOW, window)
+        twin = hurried(replace(first, at=round(first.at + later, 3), window=window), scale)
         is_member = not reader.wanted or rng.random() < 0.5
         drawn.append(replace(reader, wanted=(*reader.wanted, twin)) if is_member else reader)
     return tuple(drawn)

@@ -57,8 +57,8 @@ class HistoryExchange:
         match message:
             case Reference():
                 return self.references.pass_on(now, sender, message)
-            case PackedReferences(questions):
-                return [effect for each in questions for effect in self.references.pass_on(now, sender, each)]
+            case PackedReferences():
+                return self.references.pass_on_all(now, sender, message)
             case LookFar():
                 return self.inquiries.look(sender, message)
             case FetchFar():

@@ -14,10 +14,11 @@ and the window behind it stays as full as the one before it: what waits here of 
 than the windows of the neighbours that sent it. The links of a tree wait for each other in no circle.
 
 Lanes. One client may ask for all of the history a thousand times over. So everything waits in the lane of the client
-that it is for, and the lanes are served in turn, a message each; what one client has asked for keeps its order. How far
-publishers have come is asked and told ahead of all that: it is little, shared by all who want to know, and a
-subscription waits for it (`beginnings.py`). Where more waits than may, the longest lane gives up its last. And what has
-left stands on the link ahead of other people's events: so the window becomes narrower where it is taken slowly.
+that it is for, and the lanes are served in turn, a message each; what one client has asked for keeps its order. How
+far publishers have come is asked and told ahead of all that: it is little, shared by all who want to know, and a
+subscription waits for it (`beginnings.py`). Where more waits than may, the longest lane gives up its last. A question
+that is posed again while it waits still, or its answer does, waits once. And what has left stands on the link ahead
+of other people's events: so the window becomes narrower where it is taken slowly.
 
 Time. To make an answer takes as long as a hundred small requests. Whoever asks for all of the history all the time
 would keep this broker busy, and everything that the neighbour says would wait for it. So looking at what is stored, for
@@ -31,7 +32,7 @@ State. For each neighbour what waits, by lane, and the window; for each sender w
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
@@ -95,6 +96,8 @@ class WaitingHistory(NamedTuple):
     message: HistoryMessage | None
     make: Callable[[], HistoryMessage | None] | None
     origin: Origin | None
+    identity: Hashable = None
+    """Of a question, or of the answer to one: the same does not wait twice."""
 
 
 Lane = tuple[str, str]
@@ -117,6 +120,11 @@ def lane_of(message: HistoryMessage) -> Lane:
     raise AssertionError(f"{type(message).__name__} never waits")
 
 
+def identity_of(asked: Reference) -> Hashable:
+    """What makes it the same question, posed again; the room for an answer may have changed."""
+    return asked.path, asked.client, asked.subscription, asked.round, asked.since, asked.wanted, asked.filter
+
+
 class HistoryLink:
     """One life of the link to a neighbour."""
 
@@ -125,10 +133,13 @@ class HistoryLink:
         self.lanes: dict[Lane, deque[WaitingHistory]] = {}
         """None is empty; the one whose turn is next stands first."""
         self.waiting_count = 0
+        self.identities: set[Hashable] = set()
 
     def put(self, lane: Lane, waiting: WaitingHistory) -> None:
         self.lanes.setdefault(lane, deque()).append(waiting)
         self.waiting_count += 1
+        if waiting.identity is not None:
+            self.identities.add(waiting.identity)
 
     def next_lane(self) -> Lane:
         return FIRST if FIRST in self.lanes else next(iter(self.lanes))
@@ -140,6 +151,7 @@ class HistoryLink:
         if waiting:
             self.lanes[lane] = waiting
         self.waiting_count -= 1
+        self.identities.discard(taken.identity)
         return taken
 
     @property
@@ -157,6 +169,7 @@ class HistoryLink:
         if not self.lanes[lane]:
             del self.lanes[lane]
         self.waiting_count -= 1
+        self.identities.discard(last.identity)
         return last
 
     @property
@@ -208,16 +221,23 @@ class HistoryFlows:
 
     def put(self, neighbour: NodeId, message: HistoryMessage, origin: Origin | None = None) -> list[Effect]:
         """Let it leave at the end of this step, or as soon as there is room; `origin` if it only passes through."""
-        return self.add(neighbour, lane_of(message), WaitingHistory(message, None, origin))
+        identity = identity_of(message) if isinstance(message, Reference) else None
+        return self.add(neighbour, lane_of(message), WaitingHistory(message, None, origin, identity))
 
     def put_later(
-        self, neighbour: NodeId, asked: HistoryMessage, make: Callable[[], HistoryMessage | None]
+        self,
+        neighbour: NodeId,
+        asked: HistoryMessage,
+        make: Callable[[], HistoryMessage | None],
+        identity: Hashable = None,
     ) -> list[Effect]:
         """The same for the answer to a question, which is made when it leaves."""
-        return self.add(neighbour, lane_of(asked), WaitingHistory(None, make, None))
+        return self.add(neighbour, lane_of(asked), WaitingHistory(None, make, None, identity))
 
     def add(self, neighbour: NodeId, lane: Lane, waiting: WaitingHistory) -> list[Effect]:
         link = self.links[neighbour]
+        if waiting.identity in link.identities:
+            return self.release(waiting.origin)
         link.put(lane, waiting)
         self.ready[neighbour] = None
         if link.waiting_count <= self.params.unanswered_max:
@@ -308,3 +328,5 @@ class HistoryFlows:
             assert is_held or not (link.lanes and link.window.has_room), "something waits although there is room"
             assert len(link.waiting) == link.waiting_count <= self.params.unanswered_max, "more waits than may"
             assert all(link.lanes.values()), "an empty lane has a turn"
+            known = [each.identity for each in link.waiting if each.identity is not None]
+            assert len(known) == len(link.identities) and {*known} == link.identities, "the same waits twice"

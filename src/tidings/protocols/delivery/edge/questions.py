@@ -7,10 +7,12 @@ stream passes on nothing. What arrives is kept, within bounds (`early_bytes_max`
 publications and answers are paced apart, so that either may come first. Where something was given up meanwhile, here or
 on the way, the mark `gap` says up to which number, and if the answers do not reach so far it is asked again.
 
-An answer is one page, and no longer than there is room. If there is more, or it is longer than the room has become, the
-stream lags, and asks again when the client has taken enough. A question that is not answered is asked again after a
-while: it may have been under way when a link broke, though then the publisher becomes known again, which asks anew by
-itself.
+An answer is one page, and no longer than there is room. If there is more, or it is longer than the room has become,
+the stream lags, and asks again when the client has taken enough. A question that is not answered is posed again after
+a while, as it was, since it may have been given up on the way. (Where a link broke the publisher becomes known again,
+which asks anew by itself.) It keeps its round, and what came meanwhile is kept. Where thousands of questions wait for
+each other none is answered soon; if those posed again were new ones, the answers to the first would count for
+nothing, and the next ones too.
 
 An advertisement may concern thousands of subscriptions, and each asks. When a step has done as much as a step may
 (`model/work.py`), further streams lag as if there were no room, and go on a little later, at the timer "held".
@@ -178,6 +180,13 @@ class Fetching:
         if WORK.is_spent or self.references.flows.looks.are_used_up(now):
             return self.hold(now, subscription, streams)
         self.rounds += 1
+        for stream in streams:
+            self.admission.forget_early(stream)
+            stream.ask(now, self.rounds, [origin_of(each) for each in self.of_publisher.get(stream.publisher, ())])
+        return self.pose(now, subscription, streams)
+
+    def pose(self, now: float, subscription: ServedSubscription, streams: Sequence[PublisherStream]) -> list[Effect]:
+        """The question of these streams, to the brokers from which they await an answer."""
         room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
         limits = (max(1, subscription.outlet.room // len(streams)), room_bytes // len(streams))
         if not subscription.is_complete:
@@ -186,12 +195,12 @@ class Fetching:
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
         questions: dict[tuple[float | None, bool, bool], list[list[Wanted]]] = {}
         for stream in streams:
-            advertisements = self.of_publisher.get(stream.publisher, {})
-            self.admission.forget_early(stream)
-            stream.ask(now, self.rounds, [origin_of(each) for each in advertisements])
+            offered = self.of_publisher.get(stream.publisher, ())
+            advertisements = [each for each in offered if origin_of(each) in stream.awaited]
             key = (subscription.key, stream.publisher)
             self.asked.pop(key, None)
             self.asked[key] = subscription
+            stream.asked_at = now
             parts = questions.setdefault(subscription.wanted_since(stream), [[]])
             if len(parts[-1]) + len(advertisements) > WANTED_MAX:
                 parts.append([])
@@ -200,7 +209,7 @@ class Fetching:
         question = Reference(
             subscription.client.name,
             subscription.number,
-            self.rounds,
+            streams[0].round,
             subscription.filter_text,
             (),
             None,
@@ -247,15 +256,19 @@ class Fetching:
         return [effect for client in held for effect in self.catch_up(now, client)]
 
     def ask_again(self, now: float) -> list[Effect]:
+        """Those that have waited long ask the same question once more. It may have been lost; or there is much to be
+        answered before it, and then the answer to the first one counts: whatever is waited for comes nearer."""
         effects: list[Effect] = []
         for (_, publisher), subscription in list(self.asked.items()):
+            stream = subscription.streams[publisher]
             # As the timer was set: the difference of two times is rounded, and may fall short of what was added.
-            if subscription.streams[publisher].asked_at + self.params.ask_again_after > now:
+            if stream.asked_at + self.params.ask_again_after > now or WORK.is_spent:
                 break
-            effects += self.ask(now, subscription, [publisher])
+            effects += self.pose(now, subscription, [stream])
         if self.asked:
             (_, publisher), subscription = next(iter(self.asked.items()))
-            effects.append(SetTimer("ask", subscription.streams[publisher].asked_at + self.params.ask_again_after))
+            due = subscription.streams[publisher].asked_at + self.params.ask_again_after
+            effects.append(SetTimer("ask", max(due, now + self.params.held_for)))
         return effects
 
     # Answers.

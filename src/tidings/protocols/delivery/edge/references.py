@@ -37,12 +37,20 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.advertisements import Publisher, publisher_of
-from tidings.protocols.delivery.edge.flows import HistoryFlows
+from tidings.protocols.delivery.edge.flows import HistoryFlows, identity_of
 from tidings.protocols.delivery.edge.groups import GroupKey, Groups
 from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference, ReplySettledFar
+from tidings.protocols.delivery.edge.shared_look import Found, SharedLook
+from tidings.protocols.delivery.messages import (
+    FetchedFar,
+    History,
+    MarksFar,
+    PackedReferences,
+    Reference,
+    ReplySettledFar,
+)
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
@@ -51,8 +59,8 @@ WRONG_PATH = "the path does not lead here"
 TOO_FAR = (
     "a broker of the publisher is further away than a question for its history may go, so nobody knows what is missing"
 )
-FOUND_UNITS = 50
-"""The work of passing on what was found, for each publication."""
+ANSWER_UNITS, FOUND_UNITS = 500, 50
+"""The work of an answer, and of passing on what was found, for each publication."""
 
 WRONG_FILTER = "the filter cannot be read"
 NO_WAY = "no way to the publisher is known at the broker {broker}"
@@ -80,7 +88,11 @@ class References:
         self.unsaved: list[Effect] = []
         """What answers that were made in this step have changed of groups."""
 
-    def pass_on(self, now: float, sender: NodeId, asked: Reference) -> list[Effect]:
+    def pass_on_all(self, now: float, sender: NodeId, packed: PackedReferences) -> list[Effect]:
+        look = SharedLook()
+        return [effect for each in packed.questions for effect in self.pass_on(now, sender, each, look)]
+
+    def pass_on(self, now: float, sender: NodeId, asked: Reference, look: SharedLook | None = None) -> list[Effect]:
         """A question of another broker: answered as far as the publishers are here, the rest goes further."""
         origin = self.flows.origin_of(sender, asked)
         problem, here = self.why_not(sender, asked), self.wanted_here(asked)
@@ -92,10 +104,11 @@ class References:
                 filter = parse(asked.filter)
             except UsageError:
                 return [Drop(asked, WRONG_FILTER), *self.flows.release(origin)]
+            if look is not None:
+                look.add(asked.filter, filter)
             for name, mine in here.items():
-                effects += self.flows.put_later(
-                    sender, asked, partial(self.answer_back, now, asked, filter, name, mine)
-                )
+                make = partial(self.answer_back, now, asked, filter, name, mine, look)
+                effects += self.flows.put_later(sender, asked, make, (identity_of(asked), name))
         for hop, wanted in self.by_hop(asked, sender).items():
             path = lengthened(asked.path, self.node_id)
             if hop is not None and path is not None:
@@ -149,14 +162,20 @@ class References:
         return [self.page(now, asked, filter, self.publishers.all[name], wanted) for name, wanted in here.items()]
 
     def answer_back(
-        self, now: float, asked: Reference, filter: Filter, name: NodeId, wanted: dict[AdvertisementId, int | None]
+        self,
+        now: float,
+        asked: Reference,
+        filter: Filter,
+        name: NodeId,
+        wanted: dict[AdvertisementId, int | None],
+        look: SharedLook | None,
     ) -> History | None:
         """The answer for a broker elsewhere; `now` is when it asked. None if nothing of that is offered any more."""
         publisher = self.publishers.all.get(name)
         wanted = {each: after for each, after in wanted.items() if each in self.publishers.offered}
         if publisher is None or not wanted:
             return None
-        return replace(self.page(now, asked, filter, publisher, wanted), path=asked.path[:-1])
+        return replace(self.page(now, asked, filter, publisher, wanted, look), path=asked.path[:-1])
 
     def page(
         self,
@@ -165,7 +184,9 @@ class References:
         filter: Filter,
         publisher: Publisher,
         wanted: dict[AdvertisementId, int | None],
+        look: SharedLook | None = None,
     ) -> History:
+        WORK.units += ANSWER_UNITS
         positions = [after for after in wanted.values() if after is not None]
         after = min(positions) if positions else None
         stored, group_at, begun_late = publisher.history, None, 0
@@ -200,7 +221,10 @@ class References:
         if missing:
             missing += stored.skips_behind(begin)
         is_shaken = stored.is_shaken(begin, asked.since if after is None else None, asked.is_from_now)
-        found, has_more, through = self.search(stored.behind(begin), filter, begin, asked)
+        if look is not None and look.answers(asked.filter):
+            found, has_more, through = self.search_together(publisher, begin, asked, look)
+        else:
+            found, has_more, through = self.search(stored.behind(begin), filter, begin, asked)
         if not has_more:
             through = publisher.through
         times, numbers, heads, payloads = zip(*found, strict=True) if found else ((), (), (), ())
@@ -239,7 +263,7 @@ class References:
         filter: Filter,
         after: int,
         asked: Reference,
-    ) -> tuple[list["Found"], bool, int]:
+    ) -> tuple[list[Found], bool, int]:
         """What matches, whether there is more that was not looked at, and the number of the last that was."""
         found: list[Found] = []
         limit, room_bytes = min(asked.limit, PUBLICATIONS_MAX), min(asked.limit_bytes, self.params.page_bytes)
@@ -264,6 +288,26 @@ class References:
                 scanned, through = scanned + 1, number
         return found, False, through
 
+    def search_together(
+        self, publisher: Publisher, begin: int, asked: Reference, look: SharedLook
+    ) -> tuple[list[Found], bool, int]:
+        """The same, with what was looked at for other questions."""
+        found: list[Found] = []
+        limit, room_bytes = min(asked.limit, PUBLICATIONS_MAX), min(asked.limit_bytes, self.params.page_bytes)
+        through, began, stored = begin, WORK.units, publisher.history
+        for stretch in look.stretches(publisher.name, stored, begin):
+            for row in stretch.found(asked.filter, max(begin, stored.forgotten_through)):
+                room_bytes -= len(row[2]) + len(row[3])
+                if len(found) >= limit or (found and room_bytes < 0):
+                    return found, True, through
+                found.append(row)
+                through = row[1]
+                WORK.units += FOUND_UNITS
+            through = stretch.through
+            if WORK.units - began >= SCAN_UNITS_MAX:
+                return found, True, through
+        return found, False, through
+
     def check(self) -> None:
         self.groups.check()
         assert not self.unsaved, "a change of groups is not saved"
@@ -274,10 +318,6 @@ def lengthened(path: tuple[NodeId, ...], broker: NodeId) -> tuple[NodeId, ...] |
     longer = (*path, broker)
     is_too_long = len(longer) > REFERENCE_HOPS_MAX or sum(len(each.encode()) for each in longer) > PATH_BYTES_MAX
     return None if is_too_long else longer
-
-
-Found = tuple[float, int, bytes, bytes]
-"""A stored publication: when it was accepted, its number, head and payload."""
 
 
 def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> History:
