@@ -1,6 +1,7 @@
 """The client against real brokers on loopback sockets."""
 
 import asyncio
+import gc
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from tidings import (
 )
 from tidings.matching.index.index import prepare
 from tidings.net.client import connection
+from tidings.net.client.outbound import OutgoingBatch
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 
@@ -109,6 +111,27 @@ def test_iterating_and_taking_see_the_same_stream() -> None:
             received += numbers(await subscription.take())
             assert received == list(range(500))
             assert subscription.take_now() == []
+
+    play(scenario())
+
+
+def test_a_receipt_for_which_nobody_waits_any_more_fails_without_a_word() -> None:
+    async def scenario() -> None:
+        loop, heard = asyncio.get_running_loop(), list[Any]()
+        loop.set_exception_handler(lambda loop, context: heard.append(context))
+        batch, answer = OutgoingBatch(1), loop.create_future()
+        batch.receipt = loop.create_future()
+        batch.answer(answer)
+        waiting = asyncio.create_task(batch.confirmed(0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        answer.set_exception(Closed("closed meanwhile"))
+        await asyncio.sleep(0)
+        assert batch.receipt.done()
+        del batch, answer, waiting
+        gc.collect()
+        assert heard == []
 
     play(scenario())
 

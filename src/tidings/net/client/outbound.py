@@ -193,6 +193,8 @@ class OutgoingBatch:
                 self.receipt.set_result(None)
             else:
                 self.receipt.set_exception(problem)
+                # Whoever published may have stopped waiting, and is not to read of it on stderr.
+                self.receipt.exception()
 
         answer.add_done_callback(done)
 
