@@ -156,6 +156,13 @@ class SubscriptionReceiving:
         )
         return [*(Behind(self.number, part) for part in behind), request]
 
+    def confirm(self, receipt: Receipt) -> bool:
+        """Whether it is the first receipt."""
+        self.times_asked, is_first = 1, self.receipt is None
+        if is_first:
+            self.receipt = receipt
+        return is_first
+
     def begin(self, positions: Iterable[tuple[str, int]]) -> None:
         """It gets what is behind these."""
         for publisher, number in positions:

@@ -385,12 +385,8 @@ class Session:
         if receipt.kind in ("read", "reply"):
             return self.readings.confirmed(receipt)
         receiving = self.receiving.get(receipt.number)
-        if receiving is None or receipt.kind != "subscribe":
+        if receiving is None or receipt.kind != "subscribe" or not receiving.confirm(receipt):
             return self.subscriptions.confirmed(receipt)
-        receiving.times_asked = 1
-        if receiving.receipt is not None:
-            return self.subscriptions.confirmed(receipt)
-        receiving.receipt = receipt
         return [*promises(receiving.number, receiving.request), *self.subscriptions.confirmed(receipt)]
 
     def found_namesake(self, now: float, message: Namesake) -> list[Effect]:
