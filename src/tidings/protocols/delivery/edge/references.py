@@ -42,7 +42,7 @@ from tidings.protocols.delivery.edge.groups import GroupKey, Groups
 from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.edge.shared_look import Found, SharedLook
+from tidings.protocols.delivery.edge.stretches import Found, SharedLook
 from tidings.protocols.delivery.messages import (
     FetchedFar,
     History,

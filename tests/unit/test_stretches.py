@@ -11,7 +11,7 @@ from tidings.model.language.parser import parse
 from tidings.model.work import UNITS_PER_MS, WORK
 from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.shared_look import KEPT_MAX, STRETCH_MAX, SharedLook
+from tidings.protocols.delivery.edge.stretches import KEPT_MAX, STRETCH_MAX, SharedLook
 from tidings.protocols.delivery.messages import History, PackedReferences, PublishMessage, Reference
 from tidings.pubsub.publications import encode_head
 
