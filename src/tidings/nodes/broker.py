@@ -49,6 +49,12 @@ PASSING = frozenset(
 )
 """What comes for somebody else, or for what only this broker has."""
 
+ONLY_WAY = (
+    "{count} links of the tree, over which events may pass, to {neighbours}; if it stays so there is no other way "
+    "between these: link some of them with each other (--link), or stop it all the same and they are apart until it is "
+    "back"
+)
+
 BACKLOG = "backlog"
 BACKLOG_KEY = BACKLOG, BACKLOG_TIMER
 
@@ -119,6 +125,7 @@ class BrokerNode(Node):
         if has_failover:
             routing = fitted_routing(routing, gives_guarantees=True)
         self.overlay, self.routing = make_parts(node_id, params.overlay, routing, rng)
+        self.draining.tells = tuple(kind for kind in Draining.tells if kind in self.overlay.hears)
         self.edge = Edge(
             node_id,
             params.delivery,
@@ -196,7 +203,7 @@ class BrokerNode(Node):
         """What is to happen, when all clients have gone, before the broker may be stopped and nobody notices."""
         neighbours = self.overlay.neighbours
         if self.overlay.is_tree and len(neighbours) > 1:
-            return f"{len(neighbours)} links of the tree, over which events may pass: {', '.join(neighbours)}"
+            return ONLY_WAY.format(count=len(neighbours), neighbours=", ".join(neighbours))
         return unfinished(self.edge)
 
     def gauges(self) -> Iterator[Gauge]:

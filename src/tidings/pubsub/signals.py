@@ -374,6 +374,16 @@ class TurnedAway(Signal, frozen=True):
     reason: str
 
 
+# From access, in a broker that is drained: it is going to be stopped.
+
+
+class DrainChanged(Signal, frozen=True):
+    """Its clients are sent away from now on, and an overlay that can sees to it that nothing has to pass it; or it
+    stays after all."""
+
+    is_on: bool
+
+
 class Parted(Signal, frozen=True):
     """From delivery, in a client that was sent away: the broker that it leaves has nothing more that it needs."""
 

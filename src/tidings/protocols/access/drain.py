@@ -47,7 +47,7 @@ from tidings.protocols.access.messages import (
 from tidings.protocols.access.params import AccessParams
 from tidings.pubsub.notes import ClientLetGo, RequestRefused
 from tidings.pubsub.rows import DrainRow, Gauge, View
-from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
+from tidings.pubsub.signals import ClientDown, ClientUp, DrainChanged, PeerDown, PeerUp
 
 ADMIN = "admin"
 
@@ -91,7 +91,7 @@ class Draining:
 
     messages: tuple[type, ...] = (DrainAsked, CannotMove, BrokerDrains, OtherBrokers)
     hears: tuple[type, ...] = (ClientUp, ClientDown, PeerUp, PeerDown, Drain, Undrain)
-    tells: tuple[type[Signal], ...] = ()
+    tells: tuple[type[Signal], ...] = (DrainChanged,)
 
     def __init__(
         self,
@@ -203,7 +203,8 @@ class Draining:
         self.moved = self.let_go = 0
         self.problem = ""
         self.waiting.extend(self.going())
-        return [*(Send(peer, BrokerDrains(True)) for peer in self.peers), SetTimer("tick", now + TICK)]
+        told = [Send(peer, BrokerDrains(True)) for peer in self.peers]
+        return [*self.change(True), *told, SetTimer("tick", now + TICK)]
 
     def end(self) -> list[Effect]:
         if not self.is_on:
@@ -212,7 +213,12 @@ class Draining:
         self.waiting.clear()
         self.told.clear()
         self.problems.clear()
-        return [*(Send(peer, BrokerDrains(False)) for peer in self.peers), CancelTimer("tick")]
+        told = [Send(peer, BrokerDrains(False)) for peer in self.peers]
+        return [*self.change(False), *told, CancelTimer("tick")]
+
+    def change(self, is_on: bool) -> list[Effect]:
+        """For an overlay that can do something about it."""
+        return [DrainChanged(is_on)] if self.tells else []
 
     def tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = [SetTimer("tick", now + TICK)]

@@ -35,7 +35,8 @@ some part of a node asked for at run time, beside the tree, is offered by nobody
 which are spares and offered by both ends (`tell_places`). They are not shorter by two hops, so that the tree is not
 another one for them, until somebody above is lost.
 
-Timer. "renew", only while a better root is in sight that cannot be taken: asks again, another peer each time.
+Timers. "renew", only while a better root is in sight that cannot be taken: asks again, another peer each time. "drain",
+while we are drained (`drain.py`).
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`. Its epochs count up over the life of the
 node. Links tell of their own loss, so there are no keep-alives, and a network in which nothing happens is silent.
 
@@ -59,9 +60,10 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.bounds import VERSION_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+from tidings.protocols.overlay.drain import SpanningDrain
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 from tidings.pubsub.notes import Reattached
-from tidings.pubsub.signals import Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp, Placed
+from tidings.pubsub.signals import DrainChanged, Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp, Placed
 
 SEQUENCE_STEP_MAX = 1000
 """How far a root raises its sequence at once, so that nobody makes it count to the end of numbers in one message."""
@@ -134,7 +136,7 @@ class SpanningTree:
 
     level, is_tree = Level.LINKS, True
     messages: tuple[type, ...] = (TreeOffer, RenewTree, Join, Joined, Leave, Left, Stay)
-    hears: tuple[type, ...] = (PeerUp, PeerDown)
+    hears: tuple[type, ...] = (PeerUp, PeerDown, DrainChanged)
     tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown)
 
     def __init__(self, node_id: NodeId, params: SpanningTreeParams) -> None:
@@ -153,6 +155,7 @@ class SpanningTree:
         """When the broker above went, while we are not below another one; `renewals` we asked for since."""
         self.renewals = 0
         self.epochs = 0
+        self.drain = SpanningDrain(self)
         self.is_telling_places = self.takes_spares = False
         self.told_place: Placed | None = None
 
@@ -165,6 +168,7 @@ class SpanningTree:
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(now, name, STARTED_AGAIN)]
         self.own = now + self.params.clock_offset, self.node_id
+        self.drain.is_on = False
         self.choose()
         # What was sent to peers that are gone is of no use, and neither are their timers.
         return [effect for effect in effects if isinstance(effect, NeighbourDown)] + self.tell_place()
@@ -195,6 +199,10 @@ class SpanningTree:
             case Fired("renew"):
                 self.asked = None
                 return self.review(now)
+            case DrainChanged(is_on):
+                return self.drain.change(now, is_on)
+            case Fired("drain") if self.drain.is_on:
+                return self.drain.go_on(now)
         return []
 
     def lose(self, now: float, broker: NodeId, reason: str) -> list[Effect]:
@@ -259,7 +267,7 @@ class SpanningTree:
         joining = self.join()
         told: list[Effect] = []
         if self.offer() != before:
-            told = [Send(name, self.offer()) for name, peer in self.peers.items() if peer.is_offered]
+            told = self.tell_offer()
             for peer in self.peers.values():
                 peer.was_kept = False
         return [*joining, *told, *self.ask_for_renewal(now), *self.pursue()]
@@ -335,7 +343,10 @@ class SpanningTree:
         return self.review(now)
 
     def offer(self) -> TreeOffer:
-        return TreeOffer(*self.root, self.sequence, self.distance)
+        return TreeOffer(*self.root, self.sequence, self.drain.distance(self.distance))
+
+    def tell_offer(self) -> list[Effect]:
+        return [Send(name, self.offer()) for name, peer in self.peers.items() if peer.is_offered]
 
     # Is this link in the tree?
 

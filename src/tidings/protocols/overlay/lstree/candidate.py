@@ -50,10 +50,12 @@ def decide(kin: Kinship, sender: str, request: ParentRequest) -> CandidateAnswer
         depth = found
     if len(kin.below) >= params.children_max:
         return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE)
-    if params.has_degrees and kin.degree >= params.degree_max and not request.breaks_max:
+    if params.has_degrees and (kin.is_drained or kin.degree >= params.degree_max) and not request.breaks_max:
         # Those below us can be above it only if we are: where we would have to be lowered first, they are of no use.
         is_below = depth == place.depth
         children = [relative.contact for relative in kin.below.values()] if is_below else []
+        if kin.is_drained and kin.above is not None:
+            children.append(kin.above.contact)
         chosen = kin.rng.sample(children, params.refused_contacts)
         return CandidateAnswer(refusal=RefusalReason.MAXDEGREE, contacts=tuple(chosen))
     if params.has_degree_min and kin.degree < params.degree_min and not request.breaks_min:

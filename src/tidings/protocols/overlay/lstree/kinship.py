@@ -76,6 +76,8 @@ class Kinship:
         """Whom we ask to be above us, though somebody is; and whether the request is on its way."""
         self.has_led = False
         """Somebody has been below us in this life."""
+        self.is_drained = False
+        """We are going to be stopped: nobody is to come below us, but for those who find nobody else."""
 
     @property
     def neighbours(self) -> list[NodeId]:

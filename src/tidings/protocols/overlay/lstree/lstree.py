@@ -25,7 +25,7 @@ Global cache. `mover`: the look for a nearer one.
 Timers. "request": the candidate has not answered. "busy": one that was busy is asked again. "join": the contacts of the
 beginning have had their time. "merge": a root looks for other trees; it does so soon after it became one, and ever more
 rarely. "redistribute": a root gives out new depths. "gossip", "pinged", "save": those of `exchange.py`.
-"nearer", "moving": those of `mover.py`.
+"nearer", "moving": those of `mover.py`. "drain": that of `drain.py`.
 
 Takes `PeerUp`, `PeerDown`, `LinkFailed` from access; tells routing `NeighbourUp`, `NeighbourDown`, and which link takes
 the place of which: `NeighbourReplaced` at the broker that lost the one above and found another. The other end of the
@@ -53,6 +53,7 @@ from tidings.machine.message import Contact
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.lstree.candidate import decide
+from tidings.protocols.overlay.lstree.drain import TreeDrain
 from tidings.protocols.overlay.lstree.exchange import STORED, ContactExchange
 from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode, link_name
 from tidings.protocols.overlay.lstree.messages import (
@@ -61,6 +62,7 @@ from tidings.protocols.overlay.lstree.messages import (
     ContactPing,
     ContactPong,
     DepthsSpent,
+    FindAnother,
     GlobalUpdate,
     MergeHint,
     ParentAccept,
@@ -75,6 +77,7 @@ from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.lstree.seeker import JOIN_USER, Seeker
 from tidings.pubsub.rows import BrokerRow, Gauge
 from tidings.pubsub.signals import (
+    DrainChanged,
     Level,
     LinkFailed,
     LinkUnwanted,
@@ -111,13 +114,14 @@ class LsTree:
         ColourUpdate,
         RegionalUpdate,
         ChildLeave,
+        FindAnother,
         MergeHint,
         DepthsSpent,
         GlobalUpdate,
         ContactPing,
         ContactPong,
     )
-    hears: tuple[type, ...] = (PeerUp, PeerDown, LinkFailed)
+    hears: tuple[type, ...] = (PeerUp, PeerDown, LinkFailed, DrainChanged)
     tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted)
 
     def __init__(self, node_id: NodeId, params: LsTreeParams, rng: Random) -> None:
@@ -130,6 +134,7 @@ class LsTree:
         self.exchange.cache.add(Contact(name) for name in params.contacts)
         self.seeker = Seeker(params, self.kin, self.exchange, self.rng)
         self.mover = Mover(params, self.kin, self.exchange, self.seeker, self.moving_rng)
+        self.drain = TreeDrain(self.kin)
         self.redistributed_at = -params.redistribute_pause
         self.is_telling_places = False
         self.told_place: Placed | None = None
@@ -170,6 +175,7 @@ class LsTree:
         self.exchange, self.seeker = exchange, seeker
         self.mover = Mover(self.params, self.kin, exchange, seeker, self.moving_rng)
         self.mover.moves = moves
+        self.drain = TreeDrain(self.kin)
         effects = [*(effect for effect in downs if isinstance(effect, Signal)), *exchange.start(now)]
         return effects if self.params.is_durable else effects + seeker.begin(now)
 
@@ -206,6 +212,8 @@ class LsTree:
                     *self.seeker.link_failed(now, broker, reason),
                     *self.mover.gave_no_answer(now, broker),
                 ]
+            case DrainChanged(is_on):
+                return self.drain.change(now, is_on)
             case Fired(str(timer)):
                 return self.fired(now, timer)
             case Loaded(_, entries):
@@ -280,7 +288,9 @@ class LsTree:
                 return self.recolour(now, message, colour, depth)
             case RegionalUpdate(ancestors, siblings, depth) if kin.is_above(sender):
                 return self.regional(now, sender, ancestors, siblings, depth)
-            case ColourUpdate() | RegionalUpdate():
+            case FindAnother() if kin.is_above(sender):
+                return self.mover.leave(now)
+            case ColourUpdate() | RegionalUpdate() | FindAnother():
                 return [Drop(message, NOT_FROM_ABOVE)]
             case ChildLeave(link) if sender in kin.below:
                 if link != kin.below[sender].link:
@@ -365,6 +375,8 @@ class LsTree:
                 return [*effects, *self.mover.measured(now)]
             case "nearer" | "moving":
                 return self.mover.fired(now, timer)
+            case "drain":
+                return self.drain.go_on(now) if self.kin.is_drained else []
             case "save":
                 return self.exchange.save()
         return self.seeker.fired(now, timer)

@@ -77,6 +77,10 @@ class ChildLeave(Message, frozen=True):
     link: Name
 
 
+class FindAnother(Message, frozen=True):
+    """To one below: I am going to be stopped. Look for another broker to be below, while I am still here."""
+
+
 class MergeHint(Message, frozen=True):
     """To the one above, up to the root: there is another tree with this root, below which ours may go."""
 

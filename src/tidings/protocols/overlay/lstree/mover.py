@@ -18,6 +18,9 @@ Why there is no circle. The order of places is asked as always. While a request 
 we take nobody below us for whom it would have to change, and should the one above give us a new colour meanwhile, the
 request counts as never sent; if it is accepted all the same, that is answered `ChildLeave`.
 
+A broker that is going to be stopped has those below it go elsewhere in the same way (`drain.py`). Then whoever takes us
+is better than the one above; those who have enough neighbours are asked once more in the end, to take us all the same.
+
 A search that comes later goes by what was measured: of those beside, and of the Global cache, the nearest come first.
 
 Timers. "nearer": it is time to look. "moving": the one that was asked does not answer.
@@ -26,6 +29,8 @@ Not guaranteed: the shortest ways. Whoever lies about how quickly he answers can
 
 Beyond the source, which knows no distances (dynamic-topologies.md 3.9).
 """
+
+import math
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Contact
@@ -43,6 +48,9 @@ MOVED = "found a nearer broker to be below"
 REQUESTS_MAX = 8
 """Brokers that are asked in one look."""
 
+LEAVING_REQUESTS_MAX = 64
+"""Brokers that are asked by one whose broker is going to be stopped."""
+
 
 class Mover:
     def __init__(
@@ -55,6 +63,11 @@ class Mover:
         self.tried: set[NodeId] = set()
         self.beyond: list[Contact] = []
         """Those below whoever refused because it has enough neighbours."""
+        self.leaving: list[Contact] | None = None
+        """Who is still to be asked, where we go because the one above is going to be stopped; None else."""
+        self.full: list[Contact] = []
+        """Those who have enough neighbours; where nobody else is left they are asked to take us all the same."""
+        self.insists = False
         self.asked: Contact | None = None
         self.number = 0
         self.moves = 0
@@ -66,8 +79,35 @@ class Mover:
         self.wait = self.params.nearer_first
         return self.rest(now)
 
+    def leave(self, now: float) -> list[Effect]:
+        """The one above is going to be stopped: whoever takes us is better, and nobody is measured before."""
+        kin = self.kin
+        if kin.above is None or self.asked is not None or self.leaving is not None:
+            return []
+        near = [*kin.regional.ancestors[1:], *kin.regional.siblings]
+        known = {it.node: it for it in (*self.exchange.cache.entries.values(), *self.rng.sample(near, len(near)))}
+        distance = self.exchange.round_trips
+        self.tried.clear()
+        self.seen, self.beyond, self.full, self.insists = {}, [], [], False
+        self.leaving = sorted(known.values(), key=lambda it: distance.get(it.node, math.inf))
+        return self.proceed(now)
+
+    def next_to_leave_for(self) -> Contact | None:
+        leaving = self.leaving
+        assert leaving is not None
+        while leaving or self.beyond or (self.full and not self.insists):
+            if not leaving and self.beyond:
+                leaving[:], self.beyond = self.beyond, []
+            elif not leaving:
+                leaving[:], self.insists = self.full, True
+                self.tried -= {contact.node for contact in self.full}
+            contact = leaving.pop(0)
+            if not self.is_excluded(contact.node):
+                return contact
+        return None
+
     def rest(self, now: float) -> list[Effect]:
-        self.seen, self.beyond = None, []
+        self.seen, self.beyond, self.leaving, self.full, self.insists = None, [], None, [], False
         self.tried.clear()
         if not self.params.is_near:
             return []
@@ -100,6 +140,9 @@ class Mover:
     def proceed(self, now: float) -> list[Effect]:
         if self.kin.above is None or self.seen is None:
             return self.stop(now)
+        if self.leaving is not None:
+            following = self.next_to_leave_for() if len(self.tried) < LEAVING_REQUESTS_MAX else None
+            return self.rest(now) if following is None else self.ask(now, following)
         contact = self.nearest() if len(self.tried) < REQUESTS_MAX else None
         if contact is not None:
             return self.ask(now, contact)
@@ -141,7 +184,8 @@ class Mover:
         assert kin.above is not None and self.asked is not None
         kin.is_moving = True
         colour, depth = kin.place.colour, kin.place.depth
-        request = ParentRequest(self.number, colour, depth, False, False, is_root=False, replaces=kin.above.link)
+        insists = self.insists
+        request = ParentRequest(self.number, colour, depth, insists, insists, is_root=False, replaces=kin.above.link)
         return [Send(self.asked.node, request)]
 
     def peer_went(self, node: NodeId) -> None:
@@ -158,6 +202,8 @@ class Mover:
     def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
         if message.reason is Reason.MAXDEGREE:
             self.beyond += message.contacts
+            if self.leaving is not None and self.asked is not None and not self.insists:
+                self.full.append(self.asked)
         return [*self.forget(), *self.proceed(now), *self.seeker.let_go(sender)]
 
     def accepted(self, now: float, sender: NodeId, message: ParentAccept) -> list[Effect]:
