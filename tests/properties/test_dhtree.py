@@ -82,7 +82,7 @@ def test_few_links_change_when_a_broker_comes_or_goes_however_many_there_are() -
     assert concerned[120] < 1.5 * concerned[10]
 
 
-@pytest.mark.spec("D-112")
+@pytest.mark.spec("D-3", "D-112")
 @pytest.mark.parametrize("seed", range(4))
 def test_machines_come_to_the_tree_of_all_who_live_through_crashes_and_joins(seed: int) -> None:
     world = RingWorld(seed, 16, DhTreeParams(arity=2 + seed % 2 * 2, levels=20 - seed % 2 * 8))
@@ -93,6 +93,8 @@ def test_machines_come_to_the_tree_of_all_who_live_through_crashes_and_joins(see
         for _ in range(3):
             world.join()
         world.run_until_right(60.0)
+        near = {name: overlay.neighbours for name, overlay in world.overlays().items()}
+        assert all(name in near[other] for name, others in near.items() for other in others)
     world.simulator.check()
 
 

@@ -16,6 +16,7 @@ from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher
+from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.lstree.messages import (
     ColourUpdate,
     DepthsSpent,
@@ -34,6 +35,8 @@ from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Drawn, Pareto
 from tidings.sim.network.loss import STREAM_GIVEN_UP
 from tidings.sim.network.rule import Fates, Wrapper
+from tidings.sim.node import SimulatedNode
+from tidings.sim.observers import Observer
 from tidings.wire import decode, encode
 
 COLOURS = st.builds(Colour, st.integers(0, 3), st.sampled_from(["a", "b", "c"]))
@@ -139,6 +142,36 @@ def test_one_of_the_children_of_a_root_that_fails_becomes_the_root(seed: int) ->
     world.assert_one_tree()
     assert world.roots[0] in children
     assert untouched <= set(world.links())
+
+
+class DegreeWatcher(Observer):
+    """The most neighbours that anybody ever had, counting the one above that a broker looks for."""
+
+    def __init__(self) -> None:
+        self.top = 0
+
+    def on_step(self, now: float, node: SimulatedNode) -> None:
+        machine = node.machine
+        assert isinstance(machine, Dispatcher) and isinstance(machine.overlay, LsTree)
+        self.top = max(self.top, len(machine.overlay.neighbours) + (machine.overlay.seeker.lost is not None))
+
+
+@pytest.mark.spec("D-91")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("nearer_period", [0.0, 2.0])
+def test_where_there_is_one_tree_rdgm_never_takes_more_than_it_may(seed: int, nearer_period: float) -> None:
+    """At no moment, while brokers other than the root die and others come; also where they move."""
+    watcher, params = DegreeWatcher(), LsTreeParams(nearer_first=0.5, nearer_period=nearer_period, nearer_least=0.0)
+    world = TreeWorld(seed, 40, params, observers=[watcher], is_watched=True)
+    world.run(10.0)
+    for number in range(12):
+        (root,) = world.roots
+        inner = [name for name in world.names if world.trees[name].kin.below and name != root]
+        world.crash(world.draws.choice(inner))
+        world.add(f"n{number}")
+        world.run(world.draws.uniform(3.0, 6.0))
+    world.run(10.0)
+    assert len(world.roots) == 1 and watcher.top == params.degree_max
 
 
 @pytest.mark.spec("D-96")

@@ -3,18 +3,23 @@
 `TreeWorld` asserts after every step that places rise, stand still while a request is out, and that there is no circle.
 """
 
+from collections.abc import Callable
+from functools import partial
 from statistics import mean
 
 import pytest
 
 from tests.worlds.trees import TreeWorld
-from tidings.machine.inputs import Fired
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Fired, Input
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
+from tidings.model.identity import NodeId
 from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.routing.params import RepairName, RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription
 from tidings.pubsub.requests import Publish
+from tidings.pubsub.signals import NeighbourDown, NeighbourReplaced, NeighbourUp
 from tidings.sim.network.latency import Drawn, Matrix, Pareto
 
 RESTLESS = LsTreeParams(
@@ -69,6 +74,62 @@ def test_brokers_that_move_all_the_time_never_make_a_circle_and_end_in_one_tree(
             break
     world.assert_places()
     assert len(world.roots) == len(world.acquainted())
+
+
+class ToldChanges:
+    """What the overlay of each dispatcher told routing, in its order: under a name, whom it lost or gained."""
+
+    def __init__(self, world: TreeWorld) -> None:
+        self.world = world
+        self.told: dict[NodeId, list[tuple[str, str]]] = {}
+        self.lives: dict[NodeId, int] = {}
+        self.replaced: list[NeighbourReplaced] = []
+
+    def listen(self) -> None:
+        """To those who were there before, and to those who have come since."""
+        for name in self.world.names:
+            node = self.world.simulator.nodes[name]
+            if self.lives.get(name) != id(node.machine):
+                self.lives[name] = id(node.machine)
+                tree = self.world.trees[name]
+                handle = partial(self.hear, name, tree.handle)
+                tree.handle = handle  # type: ignore[method-assign]
+
+    def hear(
+        self, name: NodeId, handle: Callable[[float, Input], list[Effect]], now: float, input: Input
+    ) -> list[Effect]:
+        effects = handle(now, input)
+        for effect in effects:
+            match effect:
+                case NeighbourDown() | NeighbourUp() if effect.reconfiguration:
+                    self.told.setdefault(name, []).append((effect.reconfiguration, type(effect).__name__))
+                case NeighbourReplaced():
+                    self.replaced.append(effect)
+        return effects
+
+
+@pytest.mark.spec("D-6")
+@pytest.mark.parametrize("seed", range(3))
+def test_every_broker_hears_of_a_lost_link_before_it_hears_of_the_one_in_its_place(seed: int) -> None:
+    """Whether the one above has died or a nearer one was found."""
+    draw = random_stream(seed, "changes")
+    world = TreeWorld(seed, 25, RESTLESS, network=sites(25))
+    changes = ToldChanges(world)
+    world.run(0.1)
+    for _ in range(40):
+        changes.listen()
+        world.run(draw.uniform(0.0, 1.0))
+        if draw.random() < 0.3 and len(world.names) > 8:
+            world.crash(draw.choice(world.names), is_silent=draw.random() < 0.3)
+        elif links := world.links():
+            world.simulator.break_link(*draw.choice(links), noticed_after=draw.random())
+    both = 0
+    for name, told in changes.told.items():
+        for reconfiguration in {each for each, _ in told}:
+            kinds = [kind for each, kind in told if each == reconfiguration]
+            assert kinds in (["NeighbourDown"], ["NeighbourUp"], ["NeighbourDown", "NeighbourUp"]), name
+            both += len(kinds) == 2
+    assert both > 20 and len(changes.replaced) > 20
 
 
 def test_brokers_at_four_sites_end_below_one_of_their_own() -> None:

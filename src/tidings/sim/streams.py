@@ -135,7 +135,7 @@ class SimulatedStream:
 class SimulatedLink:
     """A connection between `asker` and the node `other`."""
 
-    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other", "waiter")
+    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "is_draining", "other", "waiter")
 
     def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: SimulatedStream) -> None:
         self.asker, self.other, self.epoch = asker, other, epoch
@@ -146,6 +146,8 @@ class SimulatedLink:
         self.back: SimulatedStream | None = None
         self.asker_up = False
         self.is_broken = False
+        self.is_draining = False
+        """Whether the other end gave it up before the asker heard that it is there: what it said still comes."""
         forth.link = self
 
     def is_up_at(self, process: "Process") -> bool:
@@ -245,7 +247,8 @@ class SimulatedLinks:
         process.take(now, LinkUp(asker.id, link.epoch))
 
     def confirm(self, now: float, link: SimulatedLink) -> None:
-        if not link.is_broken:
+        asker = link.asker
+        if not link.is_broken or (link.is_draining and asker.links.get(link.name_at(asker)) is link):
             link.asker_up = True
             link.asker.take(now, LinkUp(link.other, link.epoch))
 
@@ -268,6 +271,7 @@ class SimulatedLinks:
             self.breaks(now, link, reason, 0.0)
             return
         self.end(link)
+        link.is_draining = process is link.accepter
         theirs.broken = LINK_BROKEN
         ours.close()
         # The goodbye comes behind all that was sent, and jitter must not let it overtake.
