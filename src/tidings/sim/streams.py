@@ -135,7 +135,9 @@ class SimulatedStream:
 class SimulatedLink:
     """A connection between `asker` and the node `other`."""
 
-    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "is_draining", "other", "waiter")
+    __slots__ = (
+        *("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "is_draining", "other", "waiter"),
+    )
 
     def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: SimulatedStream) -> None:
         self.asker, self.other, self.epoch = asker, other, epoch
