@@ -28,7 +28,9 @@ client, *events* too, which makes an object of each and decodes it, as a consume
 that finds no event: what planning costs, spread over as many events as the others read. Wall-clock rates say how busy
 the machine was; where all cores are at work the rate is what CPU time leaves, so targets are ratios of the sums.
 Decoding alone is measured in one process. Where Parquet is faster than the floor and what the broker spends together,
-no fetching and decoding, however cheap, gets us there."""
+no fetching and decoding, however cheap, gets us there. The floor does not move with the size of record batches: from
+1,350 rows (a page of 14 columns) to 65,536 it costs the same, within the noise of four rounds (0.5 us for 3 columns,
+0.9 to 1.0 for 14, on a machine with a load of 17), so pages are not gathered into larger batches."""
 MICRO = 1e6
 BROKER_TARGET = 0.6
 PAGE_EVENTS, PAGES = 4096, 50

@@ -1,8 +1,8 @@
 """Whether events reach those they are owed to, how often, and how late.
 
 A fact is one event at one node: `pairs` has a row for each (run, key, node) where an event was delivered, or is due
-(`expected`), and besides a row without a node for each publication. All rows of one event are brought together once;
-everything else happens where they then are.
+(`expected`), and besides a row without a node for each event that was published, with the number of its publishers.
+All rows of one event are brought together once; everything else happens where they then are.
 
 - An event that a client receives for two subscriptions is delivered twice by right. A *repeated* delivery is one to the
   same subscription.
@@ -54,7 +54,7 @@ FIELDS = fields_of(DELIVERED, only="subscription hops repaired")
 
 
 def pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    """One row for each event at each node, and one without a node for each publication."""
+    """One row for each event at each node, and one without a node for each event that was published."""
     from pyspark.sql import functions as F
 
     keyed = rows.where("key IS NOT NULL")
@@ -85,13 +85,13 @@ def pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     published = publications(keyed.where(f"NOT {IS_DELIVER}"))
     # Publications are few beside deliveries: a table of those of one part of the shuffle is made in memory.
     received = at_node.join(published.hint("shuffle_hash"), on=["run", "key"], how="left").selectExpr(
-        *("run", "key", "node", "publisher", "published_us", "false AS is_publication"),
+        *("run", "key", "node", "publisher", "published_us", "0L AS publications"),
         *("copies", "repeated", "delivered_us", "hops", "is_repaired", "is_due"),
     )
     # There is no delivery, and so no latency; but a null that is made of the same columns lets Spark move publications
     # once for both.
-    each = published.selectExpr("*", "explode(sequence(1L, publishers)) AS place").selectExpr(
-        *("run", "key", "CAST(NULL AS STRING) AS node", "publisher", "published_us", "true AS is_publication"),
+    each = published.selectExpr(
+        *("run", "key", "CAST(NULL AS STRING) AS node", "publisher", "published_us", "publishers AS publications"),
         *("0L AS copies", "0L AS repeated", "CASE WHEN published_us IS NULL THEN published_us END AS delivered_us"),
         *("CAST(NULL AS BIGINT) AS hops", "CAST(NULL AS BOOLEAN) AS is_repaired", "false AS is_due"),
     )
@@ -121,13 +121,13 @@ ALIKE_PAIRS = Alike(
     traits={
         "is_due": "is_due",
         "is_received": "copies > 0",
-        "is_publication": "is_publication",
         "is_unpublished": "copies > 0 AND published_us IS NULL",
         "is_repaired": "is_repaired",
         "hops": "hops",
         "latency_cut": cut("latency_us"),
     },
     sums={
+        "publications": "sum(publications)",
         "copies": "sum(copies)",
         "repeated": "sum(repeated)",
         "latency_us": "sum(latency_us)",
@@ -187,7 +187,7 @@ deliveries = DELIVERY.add(
     "Events published and delivered, deliveries repeated to the same subscription, and those whose publication is not "
     "recorded.",
     {
-        "publications": number_of("is_publication"),
+        "publications": "coalesce(sum(publications), 0)",
         "delivered": RECEIVED,
         "deliveries": "coalesce(sum(copies), 0)",
         "repeated": "coalesce(sum(repeated), 0)",
