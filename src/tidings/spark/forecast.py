@@ -11,9 +11,11 @@ and no more: whoever plans reads it.
 walk, and easy where they are steady but counted with noise.
 
 **The model** is a linear regression (Spark ML) over the last `lags` intervals, in logarithms, so that an advertisement
-of ten events counts as much as one of ten thousand; one model for all advertisements, since most of them have too few
-intervals for one of their own. It learns from the intervals before `split`, and everything it is judged by lies
-behind. Nothing is drawn: the same rates give the same forecasts, to the last digits of a float.
+of ten events that doubles is like one of ten thousand that does; one model for all advertisements, since most of them
+have too few intervals for one of their own. What it is judged by, and what placement pays for, are events: so an
+advertisement weighs as much as it publishes, and as much as all do on average besides, so that the many small ones
+count, too. It learns from the intervals before `split`, and everything it is judged by lies behind. Nothing is drawn:
+the same rates give the same forecasts, to the last digits of a float.
 
 An interval in which an advertisement published nothing has the rate 0, also before its first event.
 """
@@ -65,13 +67,17 @@ def forecast(rates: "DataFrame", *, lags: int = 4, split: float = 0.5) -> "DataF
         *("advertisement", "interval", "rate", F.log1p("rate").alias("wanted")),
         F.lag("rate", 1).over(in_time).alias("naive"),
         *(F.log1p(F.lag("rate", back).over(in_time)).alias(name) for back, name in enumerate(names, 1)),
+        (sum((F.lag("rate", back).over(in_time) for back in range(1, lags + 1)), F.lit(0.0)) / lags).alias("usual"),
     ).where(F.col(names[-1]).isNotNull())
     rows = VectorAssembler(inputCols=names, outputCol="features").transform(known)
     # At least one interval to learn from, and one to be judged by.
     first, last = ends[0] + lags, ends[1]
     begin = min(max(int(first + split * (last - first + 1)), first + 1), last)
-    model = LinearRegression(featuresCol="features", labelCol="wanted", predictionCol="said").fit(
-        rows.where(F.col("interval") < begin)
+    learnt = rows.where(F.col("interval") < begin)
+    of_all = learnt.agg(F.avg("usual")).first()
+    assert of_all is not None
+    model = LinearRegression(featuresCol="features", labelCol="wanted", predictionCol="said", weightCol="weight").fit(
+        learnt.withColumn("weight", F.col("usual") + F.lit(of_all[0] or 1.0))
     )
     predicted = model.transform(rows.where(F.col("interval") >= begin))
     said = F.greatest(F.expm1("said"), F.lit(0.0)).alias("forecast")
