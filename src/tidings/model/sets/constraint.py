@@ -245,8 +245,11 @@ class Constraint(msgspec.Struct, frozen=True):
     def overlaps(self, other: "Constraint") -> bool:
         """False only if no value is accepted by both."""
         mine, theirs = self.text, other.text
-        if mine is not None and theirs is not None and mine.is_dear() and theirs.is_dear() and WORK.is_over():
-            return True
+        if mine is not None and theirs is not None:
+            if mine.is_other_text(theirs):
+                return False
+            if mine.is_dear() and theirs.is_dear() and WORK.is_over():
+                return True
         return (self & other) is not None
 
     def covers(self, other: "Constraint") -> bool:

@@ -101,6 +101,11 @@ class TextSet(msgspec.Struct, frozen=True):
                     return True
         return not (self & other).is_empty()
 
+    def is_other_text(self, other: "TextSet") -> bool:
+        """Is each one string, and not the same? Equalities with different texts are what most filters differ by."""
+        mine, theirs = self.include, other.include
+        return mine is not None and theirs is not None and len(mine) == len(theirs) == 1 and mine != theirs
+
     def is_empty(self) -> bool:
         """Is there no string at all? False also where the search ended without an answer."""
         return is_proved_empty(find_member(self))
