@@ -15,13 +15,15 @@ from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.routing.carriage.popular import PopularCarriage
 from tidings.protocols.routing.params import PopularityName, RoutingParams
-from tidings.pubsub.client import Arrived, CloseSubscription, OpenAdvertisement, OpenSubscription, PublishBatch
+from tidings.pubsub.client import Arrived, CloseSubscription, Latency, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 
-WAYS: tuple[PopularityName, ...] = ("batching", "direct", "gossip")
+WAYS: tuple[PopularityName, ...] = ("batching", "direct", "gossip", "asked")
+LATENCIES: tuple[Latency, ...] = ("any", "low", "cheap")
+"""What is asked for the kinds, by turns, where it makes a difference."""
 KINDS = 6
 
 
@@ -30,7 +32,7 @@ class PopularNetwork:
     the tree."""
 
     def __init__(self, way: PopularityName, size: int, rng: Random, **params: Any) -> None:
-        self.names = [f"b{place}" for place in range(size)]
+        self.way, self.names = way, [f"b{place}" for place in range(size)]
         self.edges = random_tree(self.names, rng)
         self.simulator = Simulator(rng.getrandbits(32), Constant(0.01))
         routing = RoutingParams(
@@ -63,7 +65,8 @@ class PopularNetwork:
 
     def advertise(self, kinds: int = KINDS) -> None:
         for kind in range(kinds):
-            self.ask("b0", OpenAdvertisement(f"a{kind}", f"kind = {kind}"))
+            latency = LATENCIES[kind % len(LATENCIES)] if self.way == "asked" else "any"
+            self.ask("b0", OpenAdvertisement(f"a{kind}", f"kind = {kind}", latency))
 
     def subscribe(self, name: str, text: str) -> tuple[str, int]:
         number = sum(1 for other, _ in [*self.wants, *self.gone()] if other == name) + 1

@@ -18,6 +18,7 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.parcels import LINK_GONE
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.client import Latency
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.rows import PopularityRow
@@ -64,6 +65,45 @@ def sent(effects: list[Effect]) -> list[Any]:
 def numbers_of(message: Any) -> tuple[int, ...]:
     batch = message.batch if isinstance(message, GatheredPublications) else message
     return tuple(batch.numbers)
+
+
+def asked(latency: Latency) -> Router:
+    """As `scarce`, where this is asked for what few want."""
+    router = scarce()
+    router.handle(2.0, Offer("p/rare@b", "p", parse("kind = 'rare'"), latency=latency))
+    return router
+
+
+def test_what_is_to_come_soon_never_waits_and_is_popular_before_others() -> None:
+    router = asked("low")
+    (left,) = sent(router.handle(2.1, Forward(of("rare", 3))))
+    assert numbers_of(left) == (3,), "though few want it"
+    router.handle(2.1, Forward(of("popular", 4)))
+    router.handle(4.0, Fired("popularity"))
+    # There is room for one stream, and it is the first now; the other one, of more gain, is batched. One is enough.
+    (left,) = sent(router.handle(4.1, Forward(of("popular", 5))))
+    assert isinstance(left, GatheredPublications)
+    carriage = router.carrier.carriage
+    assert isinstance(carriage, BatchingCarriage)
+    assert [(row.advertisement, row.latency, row.way) for row in carriage.rows()] == [
+        ("p/rare@b", "low", "tree"),
+        ("p/popular@b", "any", "batching"),
+    ]
+    # When it is withdrawn nothing is asked for it any more.
+    router.handle(4.2, Unoffer("p/rare@b"))
+    assert carriage.latencies == {}
+    router.check()
+
+
+def test_what_may_be_cheap_is_the_last_to_be_popular() -> None:
+    router = scarce()
+    router.handle(2.0, Offer("p/popular@b", "p", parse("kind = 'popular'"), latency="cheap"))
+    router.handle(2.1, Forward(of("rare", 3)))
+    router.handle(2.1, Forward(of("popular", 4)))
+    router.handle(4.0, Fired("popularity"))
+    router.handle(4.1, Forward(of("rare", 5)))
+    left = sent(router.handle(4.1, Forward(of("popular", 6))))[-1]
+    assert isinstance(left, GatheredPublications), "whatever its gain"
 
 
 @pytest.mark.spec("S-53")
@@ -174,7 +214,14 @@ def test_what_is_seen_of_it() -> None:
     router.handle(2.1, Forward(of("rare", 3)))
     rows = list(router.views()["streams"](""))
     assert rows[0] == PopularityRow(
-        neighbour="q", advertisement="p/popular@b", subscriptions=8, hops=1.0, gain=8.0, rate=0.5, way="tree"
+        neighbour="q",
+        advertisement="p/popular@b",
+        publisher="p",
+        subscriptions=8,
+        hops=1.0,
+        gain=8.0,
+        rate=0.5,
+        way="tree",
     )
     assert isinstance(rows[1], PopularityRow) and (rows[1].gain, rows[1].way) == (0.25, "batching")
     gauges = {(gauge.name, gauge.labels.get("way", "")): gauge.value for gauge in router.gauges()}

@@ -49,6 +49,17 @@ def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() 
     assert not desk.edge.requests.waiting
 
 
+def test_what_a_publisher_asks_for_is_told_to_routing() -> None:
+    desk = EdgeDesk()
+    desk.up("p")
+    (offer,) = of(Offer, desk.say("p", Advertise(1, "x >= 0", latency="low")))
+    assert offer.latency == "low"
+    assert [each.latency for each in of(Offer, desk.edge.start(0.0))] == ["low"], "as after a crash that kept memory"
+    desk.up("p")
+    (offer,) = of(Offer, desk.say("p", Advertise(1, "x >= 0")))
+    assert offer.latency == "any", "what it asks last counts"
+
+
 def test_a_request_that_the_network_did_not_carry_out_is_refused_and_may_be_repeated() -> None:
     desk = EdgeDesk()
     desk.up("p")

@@ -12,6 +12,7 @@ from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
     LinkRow,
+    PopularityRow,
     QueueRow,
     RouteRow,
     SubscriptionRow,
@@ -248,3 +249,36 @@ def test_what_an_expression_gives_is_told() -> None:
     row = SubscriptionRow(client="sub", number=1, filter="LENGTH(type) > 9")
     (way,) = trace_event(changed(chain(), "c", subscriptions=(row,)), MATCHING, "sub")
     assert way.reason == "sub does not want it: its expression is false"
+
+
+def test_a_stream_that_few_want_is_followed_the_way_it_goes() -> None:
+    wanted = PopularityRow(
+        neighbour="b", advertisement="pub/1", subscriptions=1, hops=2.0, gain=0.25, rate=3.0, way="tree"
+    )
+    event = Event({"type": "quote", "price": 200})
+
+    def texts(way: str, **more: object) -> list[str]:
+        stream = msgspec.structs.replace(wanted, way=way, **more)
+        (found,) = trace_event(changed(chain("advertisement"), "a", streams=(stream,)), event, "sub")
+        assert found.arrives
+        return [f"{step.broker}: {step.text}" for step in found.steps[1:]]
+
+    by_tree = ["a: goes on to b: b told price > 100", "b: goes on to c: c told price > 100", "c: is passed to sub"]
+    assert texts("tree") == by_tree
+    assert texts("direct", is_here=False) == by_tree, "only the broker of the publisher decides"
+    few = "not popular behind b (1 subscription 2.0 hops away, gain 0.25, 3 a second"
+    assert texts("batching") == [
+        f"a: goes on to b when its batch is full, for {few}): b told price > 100",
+        *by_tree[1:],
+    ]
+    assert texts("direct", latency="low") == [
+        f"a: goes directly to c, past the tree: {few}, low latency asked for)",
+        by_tree[-1],
+    ]
+    assert texts("gossip", latency="cheap") == [
+        f"a: is told to the group of c, past the tree: {few}, asked to be cheap)",
+        by_tree[-1],
+    ]
+    unwanted = changed(chain("advertisement"), "a", streams=(msgspec.structs.replace(wanted, way="direct"),))
+    (found,) = trace_event(unwanted, Event({"type": "quote", "price": 1}), "sub")
+    assert not found.arrives and "directly" not in "".join(step.text for step in found.steps)

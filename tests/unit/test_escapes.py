@@ -14,6 +14,7 @@ from tidings import UsageError
 from tidings.cli import tenants, top
 from tidings.cli.filters import covering_lines
 from tidings.cli.output import drawn, in_ascii, json_line, print_json, show, table_lines
+from tidings.cli.streams import StreamLoad, draw_streams
 from tidings.cli.sub import Delivered, event_json, event_line
 from tidings.cli.traces import print_sequence
 from tidings.diagnosis.findings import Finding
@@ -27,7 +28,7 @@ from tidings.net.params import HostParams
 from tidings.protocols.access.judge import Principal
 from tidings.protocols.delivery.messages import Subscribe
 from tidings.pubsub.publications import encode_head
-from tidings.pubsub.rows import TransportRow
+from tidings.pubsub.rows import PopularityRow, TransportRow
 from tidings.trace.diagram import draw
 from tidings.trace.record import Record
 from tidings.wire import BadMessage, decode, encode
@@ -127,6 +128,18 @@ TRANSPORT = [
     TransportRow(client=HOSTILE, kind=kind, publisher=HOSTILE, flow=HOSTILE, problem=HOSTILE)
     for kind in ("client", "stream", "flow")
 ]
+STREAM = PopularityRow(
+    neighbour=HOSTILE,
+    advertisement=HOSTILE,
+    publisher=HOSTILE,
+    subscriptions=1,
+    hops=1.0,
+    gain=1.0,
+    rate=1.0,
+    way=HOSTILE,
+    latency=HOSTILE,
+)
+STREAMS = [StreamLoad(HOSTILE, STREAM)]
 WAY = Way(HOSTILE, 1, HOSTILE, (Step(HOSTILE, HOSTILE, True),), True, HOSTILE)
 
 
@@ -146,7 +159,7 @@ def lines_shown(capsys: pytest.CaptureFixture[str], *lines: str) -> str:
         top.way_lines(WAY),
         [top.no_subscriber_text(NETWORK, HOSTILE)],
         top.finding_lines(NETWORK, [Finding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)]),
-        top.text_lines(LOADS, TENANTS, TRANSPORT),
+        top.text_lines(LOADS, TENANTS, TRANSPORT, STREAMS),
         covering_lines(False, Event({"a": HOSTILE})),
         table_lines(["a"], [[HOSTILE]]),
     ],
@@ -158,7 +171,10 @@ def test_no_command_prints_what_a_terminal_obeys(capsys: pytest.CaptureFixture[s
     assert shown.count("\n") == len(lines), "nobody begins a line of their own"
 
 
-@pytest.mark.parametrize("table", [top.draw(LOADS), top.draw_transport(TRANSPORT), tenants.draw_tenants(TENANTS)])
+LIVE_TABLES = top.draw(LOADS), top.draw_transport(TRANSPORT), tenants.draw_tenants(TENANTS), draw_streams(STREAMS)
+
+
+@pytest.mark.parametrize("table", LIVE_TABLES)
 def test_no_live_table_shows_what_a_terminal_obeys(table: Any) -> None:
     out = io.StringIO()
     Console(file=out, width=400, color_system=None).print(table)

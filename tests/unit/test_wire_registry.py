@@ -310,7 +310,7 @@ EXAMPLES: list[tuple[Message, str]] = [
         "040a9a01a561203d2031a97265666572656e6365cb40040000000000009192a17007c2a167a477616974640a",
     ),
     (delivery.Unsubscribe(1), "04019101"),
-    (delivery.Advertise(1, "a = 1", 7, 3), "04029401a561203d20310703"),
+    (delivery.Advertise(1, "a = 1", 7, 3, "low"), "04029501a561203d20310703a36c6f77"),
     (delivery.Unadvertise(1), "04039101"),
     (delivery.PublishMessage(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),

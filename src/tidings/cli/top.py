@@ -23,6 +23,7 @@ from rich.table import Table
 from tidings import Event, UsageError
 from tidings.cli.filters import read_event
 from tidings.cli.output import NO, Json, JsonLines, Reach, drawn, json_line, print_json, reaching, show, table_lines
+from tidings.cli.streams import STREAM_HEADER, StreamLoad, draw_streams, shown_streams, stream_loads
 from tidings.cli.tenants import TENANT_HEADER, TenantLoad, draw_tenants, tenant_cells, tenant_loads
 from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network, crawl
@@ -242,8 +243,9 @@ def top(
     Messages in and out, the share of the time in which a broker works, publications that wait for slow clients, and
     what was dropped, by reason (with --json). Below, where there are tenants, what each has of each broker and what it
     may have, and for clients with a transport, a line for the client and one for
-    each publisher and flow: how long events are held back, losses, round trips, caches, quotas. Exit code: 3 if no
-    broker answers.
+    each publisher and flow: how long events are held back, losses, round trips, caches, quotas. Where routing goes by
+    popularity, the busiest streams: how many want them, their gain, and which way they go. Exit code: 3 if no broker
+    answers.
 
     \b
     Example:
@@ -269,13 +271,15 @@ async def watch(addresses: Sequence[str], access: InspectorAccess, period: float
             loads = measure(before, after, after_at - before_at)
             tenants = tenant_loads(before[1], after[1], after_at - before_at)
             carried = [row for reported in after[0].brokers.values() for row in reported.transport]
+            streams = stream_loads(after[0])
             if as_json:
-                shown = {"at": time.time(), "brokers": loads, "tenants": tenants, "transport": carried}
-                show(json_line(shown))
+                rows = {"brokers": loads, "tenants": tenants, "transport": carried, "streams": streams}
+                show(json_line({"at": time.time(), **rows}))
             elif live is None:
-                show(*text_lines(loads, tenants, carried))
+                show(*text_lines(loads, tenants, carried, streams))
             else:
                 more = [*([draw_tenants(tenants)] if tenants else []), *([draw_transport(carried)] if carried else [])]
+                more += [draw_streams(streams)] if streams else []
                 live.update(Group(draw(loads), *more), refresh=True)
             if once:
                 return
@@ -298,7 +302,7 @@ Sample = tuple[Network, dict[str, list[CounterRow]]]
 
 
 async def sample(addresses: Sequence[str], access: InspectorAccess) -> Sample:
-    network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues", "transport"))
+    network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues", "transport", "streams"))
     if not network.brokers:
         first = network.unreached[0]
         raise NotInspected(first.address, first.problem, first.is_refused)
@@ -405,13 +409,18 @@ def transport_cells(row: TransportRow) -> list[str]:
 
 
 def text_lines(
-    loads: Sequence[BrokerLoad], tenants: Sequence[TenantLoad], carried: Sequence[TransportRow]
+    loads: Sequence[BrokerLoad],
+    tenants: Sequence[TenantLoad],
+    carried: Sequence[TransportRow],
+    streams: Sequence[StreamLoad] = (),
 ) -> list[str]:
     lines = table_lines(HEADER, [cells(load) for load in loads])
     if tenants:
         lines += ["", *table_lines(TENANT_HEADER, list(map(tenant_cells, tenants)))]
     if carried:
         lines += ["", *table_lines(TRANSPORT_HEADER, list(map(transport_cells, carried)))]
+    if streams:
+        lines += ["", *table_lines(STREAM_HEADER, shown_streams(streams))]
     return lines
 
 

@@ -33,6 +33,7 @@ from tidings.pubsub.rows import (
     ClientRow,
     DestinationRow,
     LinkRow,
+    PopularityRow,
     PublisherRow,
     QueueRow,
     RouteRow,
@@ -58,6 +59,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     transport: tuple[TransportRow, ...] = ()
     queues: tuple[QueueRow, ...] = ()
     publishers: tuple[PublisherRow, ...] = ()
+    streams: tuple[PopularityRow, ...] = ()
 
 
 class Unreached(msgspec.Struct, frozen=True):
@@ -200,6 +202,7 @@ TABLES: dict[str, type[Row]] = {
     "transport": TransportRow,
     "queues": QueueRow,
     "publishers": PublisherRow,
+    "streams": PopularityRow,
 }
 """What `Reported` holds beside the broker's own row."""
 

@@ -8,9 +8,13 @@ event of yesterday may have met others.
 Brokers that route by destination look at an event only where it begins and where it ends; between them it follows the
 way that each broker knows to the subscriber's.
 
+Where routing goes by popularity, the broker of the publisher says which way the stream goes now: what few want may wait
+for a batch, or pass the tree.
+
 Where it ends and the subscription matches, a table is wrong (or just being changed) and `tidings doctor` finds it too.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -21,7 +25,7 @@ from tidings.matching.explanation import ConjunctionVerdict, judge
 from tidings.model.event import Event
 from tidings.model.identity import name_of
 from tidings.model.values import Value
-from tidings.pubsub.rows import AdvertisementRow, QueueRow, SubscriptionRow
+from tidings.pubsub.rows import AdvertisementRow, PopularityRow, QueueRow, SubscriptionRow
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -117,6 +121,10 @@ def walk(
     way = directed_way(network, begin, owner) if is_directed else network.way(begin, owner)
     if not way:
         return end(begin, f"there is no way from {begin} to {owner}: {broken_links(network, begin)}", False)
+    beside = way_beside(network, way, offer)
+    if beside and not refusals:
+        steps.append(Step(begin, beside, True))
+        return end(owner, f"is passed to {row.client}{queue_text(network, owner, row)}", True)
     for near, far in pairwise(way):
         passing = f"{owner} is a destination" if is_directed else passing_filter(network, event, near, far)
         if not passing and refusals:
@@ -125,13 +133,47 @@ def walk(
         if not passing:
             text = f"goes no further: {near} has no filter from {far} that matches it, though {row.client} wants it"
             return end(near, text, False)
-        steps.append(Step(near, f"goes on to {far}: {passing}", True))
+        gathered = batch_text(network, way, offer) if near == begin else ""
+        steps.append(Step(near, f"goes on to {far}{gathered}: {passing}", True))
     if way[-1] != owner:
         return end(way[-1], f"goes no further: {way[-1]} knows no way to {owner}", False)
     if refusals:
         text = f"arrives, but {row.client} does not want it"
         return end(owner, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
     return end(owner, f"is passed to {row.client}{queue_text(network, owner, row)}", True)
+
+
+def stream_of(network: Network, way: Sequence[str], offer: AdvertisementRow) -> PopularityRow | None:
+    """What the broker of its publisher thinks of it, where routing goes by popularity."""
+    streams = network.brokers[way[0]].streams if len(way) > 1 else ()
+    mine = (row for row in streams if row.is_here and row.advertisement == offer.advertisement)
+    return next((row for row in mine if row.neighbour == way[1]), None)
+
+
+def way_beside(network: Network, way: Sequence[str], offer: AdvertisementRow) -> str:
+    """How it gets to the subscriber's broker, where that is not along the tree."""
+    stream = stream_of(network, way, offer)
+    if stream is None or stream.way not in BESIDE:
+        return ""
+    return f"{BESIDE[stream.way].format(broker=way[-1])}, past the tree: {few_text(stream)}"
+
+
+def batch_text(network: Network, way: Sequence[str], offer: AdvertisementRow) -> str:
+    stream = stream_of(network, way, offer)
+    return "" if stream is None or stream.way != "batching" else f" when its batch is full, for {few_text(stream)}"
+
+
+def few_text(stream: PopularityRow) -> str:
+    subscriptions = f"{stream.subscriptions} subscriptions" if stream.subscriptions != 1 else "1 subscription"
+    asked = f", {stream.latency} latency asked for" if stream.latency == "low" else ""
+    asked = ", asked to be cheap" if stream.latency == "cheap" else asked
+    return (
+        f"not popular behind {stream.neighbour} ({subscriptions} {stream.hops:.1f} hops away, gain {stream.gain:.2g}, "
+        f"{stream.rate:.3g} a second{asked})"
+    )
+
+
+BESIDE = {"direct": "goes directly to {broker}", "gossip": "is told to the group of {broker}"}
 
 
 def directed_way(network: Network, begin: str, owner: str) -> tuple[str, ...]:

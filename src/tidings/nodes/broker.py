@@ -61,7 +61,7 @@ BACKLOG_KEY = BACKLOG, BACKLOG_TIMER
 QUESTION_UNITS_MAX = 4 * UNITS_PER_MS
 """Work of one step beyond which questions about patterns are answered on the safe side (`model/work.py`)."""
 
-NO_ROWS: Mapping[str, View] = {"routes": lambda _: (), "destinations": lambda _: ()}
+NO_ROWS: Mapping[str, View] = dict.fromkeys(("routes", "destinations", "streams"), lambda _: ())
 """Tables that one kind of routing has and another has not."""
 
 

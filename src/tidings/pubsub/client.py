@@ -11,7 +11,7 @@ an application, or in its place: the transport (`protocols/transport`), carriers
 """
 
 from collections.abc import Hashable, Iterator
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 import msgspec
 from msgspec import Meta
@@ -34,6 +34,10 @@ Guarantee = Literal["none", "installed", "reference"]
 reference: everything from a time (`since`) or behind given publications (`after`) on."""
 
 Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
+Latency = Literal["low", "any", "cheap"]
+"""What a publisher asks for an advertisement, where routing goes by popularity: that its publications come soon, or
+cost little; "any" leaves it to how many want them."""
+LATENCIES: tuple[Latency, ...] = get_args(Latency)
 Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read", "reply"]
 
 REPLY_ATTRIBUTE = "tidings.reply"
@@ -114,6 +118,7 @@ class CloseSubscription(Request, frozen=True):
 class OpenAdvertisement(Request, frozen=True):
     ticket: Ticket
     filter: str
+    latency: Latency = "any"
 
 
 class CloseAdvertisement(Request, frozen=True):

@@ -207,6 +207,7 @@ class PopularityRow(Row, frozen=True, kw_only=True):
 
     neighbour: str
     advertisement: str
+    publisher: str = ""
     subscriptions: int
     hops: float
     """How many there are behind the link, and how far away on average."""
@@ -215,6 +216,10 @@ class PopularityRow(Row, frozen=True, kw_only=True):
     """Publications a second, in the last interval."""
     way: str
     """"tree", or the way of what is not popular, where the publisher is here."""
+    latency: str = "any"
+    """What the publisher asked for."""
+    is_here: bool = True
+    """Whether the publisher is here, so that it is decided here."""
 
 
 class DestinationRow(Row, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from tidings.machine.inputs import Signal
 from tidings.machine.message import Contact
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.pubsub.client import Latency
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.tenants import Tenant
 
@@ -154,6 +155,7 @@ class Offer(Signal, frozen=True):
     publisher: str
     filter: Filter
     ticket: Ticket | None = None
+    latency: Latency = "any"
 
 
 class Unoffer(Signal, frozen=True):

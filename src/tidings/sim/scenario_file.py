@@ -43,7 +43,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.pubsub.client import Guarantee, OpenAdvertisement, OpenSubscription, Policy, PublishBatch
+from tidings.pubsub.client import Guarantee, Latency, OpenAdvertisement, OpenSubscription, Policy, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
 from tidings.sim.cast import APPLICATIONS, KINDS, Churn, RandomPublications, Roles, RoughNetwork, TimedInput, cast_all
@@ -94,9 +94,10 @@ class AdvertiseTable(msgspec.Struct, frozen=True):
     at: float
     node: NodeId
     filter: str
+    latency: Latency = "any"
 
     def request(self, place: int) -> Request:
-        return OpenAdvertisement(("advertise", place), self.filter)
+        return OpenAdvertisement(("advertise", place), self.filter, self.latency)
 
 
 class SubscribeTable(msgspec.Struct, frozen=True):

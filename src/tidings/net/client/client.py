@@ -45,6 +45,7 @@ from tidings.protocols.transport.views import TransportState
 from tidings.pubsub.client import (
     CloseSubscription,
     Guarantee,
+    Latency,
     OpenSubscription,
     Policy,
     PublishBatch,
@@ -214,10 +215,11 @@ class Client(HistoryReader, RequestingClient):
 
     # Publishing.
 
-    async def advertise(self, filter: str | Filter) -> Advertisement:
+    async def advertise(self, filter: str | Filter, latency: Latency = "any") -> Advertisement:
         """Say what is going to be published; returns when all brokers know, so that no subscriber's broker hears of the
-        events before it hears of the publisher."""
-        return await self.advertisements.advertise(filter)
+        events before it hears of the publisher. Where brokers route by popularity, `latency` says what matters: "low"
+        (it never waits, and comes before others), "cheap" (it leaves the tree before others), or "any"."""
+        return await self.advertisements.advertise(filter, latency)
 
     async def publish(
         self,

@@ -29,7 +29,16 @@ from tidings.model.values import Value
 from tidings.net.errors import ClientError, Closed, Refused
 from tidings.protocols.transport.carrier import RoomMade
 from tidings.protocols.transport.marks import RESERVED
-from tidings.pubsub.client import Accepted, CloseAdvertisement, Declined, OpenAdvertisement, Receipt, Window
+from tidings.pubsub.client import (
+    LATENCIES,
+    Accepted,
+    CloseAdvertisement,
+    Declined,
+    Latency,
+    OpenAdvertisement,
+    Receipt,
+    Window,
+)
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.tenants import SET_BY_BROKERS, TENANT_ATTRIBUTE
 
@@ -127,14 +136,16 @@ class ClientAdvertisements:
         self.bound = ""
         """The filter within which this client may publish; empty for no bound."""
 
-    async def advertise(self, filter: str | Filter) -> Advertisement:
+    async def advertise(self, filter: str | Filter, latency: Latency = "any") -> Advertisement:
         asked = parse(filter) if isinstance(filter, str) else filter
+        if latency not in LATENCIES:
+            raise UsageError(f"latency: {latency!r:.80} cannot be asked for; give one of {', '.join(LATENCIES)}")
         advertisement = Advertisement(asked, self.unadvertise)
 
         def begun(number: int) -> None:
             advertisement.number = number
 
-        receipt = await self.ask("advertise", lambda ticket: OpenAdvertisement(ticket, asked.text()), begun)
+        receipt = await self.ask("advertise", lambda ticket: OpenAdvertisement(ticket, asked.text(), latency), begun)
         assert receipt is not None
         advertisement.receipt = receipt
         if receipt.filter:

@@ -30,6 +30,7 @@ from tidings.pubsub.client import (
     Confirmed,
     Failed,
     Kind,
+    Latency,
     OpenAdvertisement,
     OpenSubscription,
     OpenWindow,
@@ -67,6 +68,8 @@ class LocalDelivery:
         self.node_id, self.params = node_id, params
         self.subscriptions: dict[int, str] = {}
         self.advertisements: dict[int, str] = {}
+        self.latencies: dict[int, Latency] = {}
+        """What was asked for these, if anything was."""
         self.given = {"subscribe": 0, "advertise": 0}
         """Numbers that were given so far."""
         self.window = OpenWindow()
@@ -79,7 +82,10 @@ class LocalDelivery:
         """After a crash that kept the state: what was asked of routing is asked again."""
         self.waiting.clear()
         wants = [Want(self.key(number), parse(text)) for number, text in self.subscriptions.items()]
-        offers = [Offer(self.id_of(number), self.node_id, parse(text)) for number, text in self.advertisements.items()]
+        offers = [
+            Offer(self.id_of(number), self.node_id, parse(text), latency=self.latencies.get(number, "any"))
+            for number, text in self.advertisements.items()
+        ]
         return [*wants, *offers]
 
     def key(self, number: int) -> SubscriptionKey:
@@ -102,8 +108,8 @@ class LocalDelivery:
                 return self.publish(now, input)
             case OpenSubscription(ticket, text):
                 return self.open("subscribe", ticket, text)
-            case OpenAdvertisement(ticket, text):
-                return self.open("advertise", ticket, text)
+            case OpenAdvertisement(ticket, text, latency):
+                return self.open("advertise", ticket, text, latency)
             case CloseSubscription(ticket, number) | CloseAdvertisement(ticket, number):
                 return self.close(ticket, number, isinstance(input, CloseSubscription))
             case Settled(ticket) if ticket in self.waiting:
@@ -114,7 +120,7 @@ class LocalDelivery:
 
     # What the application wants and offers.
 
-    def open(self, kind: Kind, ticket: Any, text: str) -> list[Effect]:
+    def open(self, kind: Kind, ticket: Any, text: str, latency: Latency = "any") -> list[Effect]:
         try:
             filter = parse(text)
         except UsageError as problem:
@@ -127,12 +133,16 @@ class LocalDelivery:
             self.subscriptions[number] = text
             return [*begun, Want(self.key(number), filter, ours)]
         self.advertisements[number] = text
-        return [*begun, Offer(self.id_of(number), self.node_id, filter, ours)]
+        if latency != "any":
+            self.latencies[number] = latency
+        return [*begun, Offer(self.id_of(number), self.node_id, filter, ours, latency)]
 
     def close(self, ticket: Any, number: int, is_subscription: bool) -> list[Effect]:
         table = self.subscriptions if is_subscription else self.advertisements
         if table.pop(number, None) is None:
             return [Deliver(Confirmed(ticket, None))]
+        if not is_subscription:
+            self.latencies.pop(number, None)
         ours = self.wait(ticket, "unsubscribe" if is_subscription else "unadvertise", number, "")
         return [Unwant(self.key(number), ours) if is_subscription else Unoffer(self.id_of(number), ours)]
 

@@ -30,7 +30,7 @@ from tidings.model.bounds import (
     REFERENCE_HOPS_MAX,
     SUBSCRIPTIONS_MATCHED_MAX,
 )
-from tidings.pubsub.client import Guarantee, Kind, Names, Policy, ReplyWord
+from tidings.pubsub.client import Guarantee, Kind, Latency, Names, Policy, ReplyWord
 from tidings.pubsub.pages import StoredPage
 from tidings.pubsub.publications import UNEVEN, Head, Heads, Numbers, Payload, Payloads
 
@@ -88,6 +88,7 @@ class Advertise(Message, frozen=True):
     has published elsewhere before."""
     elsewhere: Count = 0
     """The last number that another broker has accepted; 0 where none has."""
+    latency: Latency = "any"
 
 
 class Unadvertise(Message, frozen=True):

@@ -22,6 +22,7 @@ from tidings.pubsub.rows import (
     EventRow,
     LinkRow,
     Look,
+    PopularityRow,
     PublisherRow,
     QueueRow,
     RouteRow,
@@ -53,6 +54,8 @@ def shown(tenant: str, row: Row) -> Row | None:
         case EventRow() if tenant_of(row.publisher) == tenant:
             attributes = {name: value for name, value in row.attributes.items() if name != TENANT_ATTRIBUTE}
             return replace(row, attributes=attributes)
+        case PopularityRow() if tenant_of(row.publisher) == tenant:
+            return row
         case PublisherRow() if tenant_of(row.publisher) == tenant:
             return row
         case RouteRow():

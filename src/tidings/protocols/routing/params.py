@@ -16,7 +16,7 @@ ActivationName = Literal["symmetric", "asymmetric", "siblings"]
 FlushName = Literal["flood", "path", "none"]
 FailoverChoice = Literal["none", "gossip"]
 CarriageName = Literal["plain", "aired"]
-PopularityName = Literal["off", "batching", "direct", "gossip"]
+PopularityName = Literal["off", "batching", "direct", "gossip", "asked"]
 
 CAPACITY = 20_000.0
 """Publications that a broker forwards in a second, where nobody has measured it."""
@@ -80,7 +80,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     popularity: PopularityName = "off"
     """Whether streams of publications that few want behind a link leave the tree to others, see `popularity.py`: they
-    are gathered into batches, go directly to the brokers of their subscribers, or are told among these ("gossip").
+    are gathered into batches, go directly to the brokers of their subscribers, are told among these ("gossip"), or
+    ("asked") go directly where their publisher asked for low latency, and in batches else.
     Where it is not "off", brokers count as with `census`. The same in the whole network."""
 
     phi: float = 0.05
@@ -208,7 +209,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     @property
     def overtakes(self) -> bool:
         """Whether publications may come out of order for those to whom nothing was promised."""
-        return self.popularity in ("direct", "gossip")
+        return self.popularity in ("direct", "gossip", "asked")
 
     @property
     def units_per_second(self) -> float:

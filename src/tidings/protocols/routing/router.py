@@ -164,7 +164,7 @@ class Router:
             Forward: self.carrier.forward,
             Want: self.subscriptions.want,
             Unwant: self.subscriptions.unwant,
-            Offer: self.advertisements.offer,
+            Offer: self.offer,
             Unoffer: self.advertisements.unoffer,
             NeighbourUp: self.neighbour_up,
             NeighbourDown: self.neighbour_down,
@@ -264,6 +264,12 @@ class Router:
         effects = self.take(now, input)
         outbox = self.state.outbox
         return ahead + outbox.take() + effects if outbox.flows or outbox.sends else ahead + effects
+
+    def offer(self, now: float, offer: Offer) -> list[Effect]:
+        effects = self.advertisements.offer(now, offer)
+        if offer.advertisement in self.tables.offers_of[None]:
+            self.carrier.carriage.offered(offer.advertisement, offer.latency)
+        return effects
 
     def take(self, now: float, input: Input) -> list[Effect]:
         if type(input) is Received:

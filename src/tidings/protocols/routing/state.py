@@ -7,6 +7,7 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.carriage.aired import AiredCarriage
+from tidings.protocols.routing.carriage.asked import AskedCarriage
 from tidings.protocols.routing.carriage.batching import BatchingCarriage
 from tidings.protocols.routing.carriage.direct import DirectCarriage
 from tidings.protocols.routing.carriage.gossiping import GossipingCarriage
@@ -34,6 +35,7 @@ POPULAR_CARRIAGES: dict[PopularityName, MakeCarriage] = {
     "batching": BatchingCarriage,
     "direct": DirectCarriage,
     "gossip": GossipingCarriage,
+    "asked": AskedCarriage,
 }
 
 
@@ -45,8 +47,8 @@ class State:
         self.strategy = make_strategy(params, self.tables)
         self.links: dict[NodeId, NeighbourLink] = {}
         self.census: Census | None = None
-        if params.popularity in ("direct", "gossip"):
-            names_filters = params.popularity == "direct"
+        if params.overtakes:
+            names_filters = params.popularity != "gossip"
             self.census = InterestCensus(node_id, params, self.tables, self.links, names_filters)
         elif params.counts:
             self.census = Census(params, self.tables, self.links)

@@ -112,10 +112,10 @@ class Acceptance:
         moved_at = asked.elsewhere if publisher.through == asked.elsewhere else 0
         known, effects = self.publishers.advertise(publisher, asked.number, filter, began, moved_at)
         effects += elsewhere
-        known.client = client
+        known.client, known.latency = client, asked.latency
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, client.shown(filter)))
         effects += self.namesakes.begin(client, was_known)
-        return [*effects, Offer(known.id, publisher.name, filter, ticket)]
+        return [*effects, Offer(known.id, publisher.name, filter, ticket, known.latency)]
 
     def note_moved(self, now: float, publisher: Publisher, asked: Advertise) -> list[Effect]:
         """What another broker has accepted is not here, and whoever asks because of this advertisement must hear so:

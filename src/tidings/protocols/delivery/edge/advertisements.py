@@ -16,6 +16,7 @@ from tidings.model.identity import NodeId
 from tidings.model.sets.conjunction import Conjunction
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, Engine, HistoryStore, PublisherHistory, Sieve
+from tidings.pubsub.client import Latency
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 from tidings.pubsub.tenants import TENANT_ATTRIBUTE
@@ -80,6 +81,8 @@ class Advertised:
         """It was made when it was known that the publisher has published elsewhere up to this number."""
         self.client: ServedClient | None = None
         """The connection over which it was made; only there something is published under it."""
+        self.latency: Latency = "any"
+        """What was asked over that connection."""
         self.stored = 0
         """Batches in the history that were published under it."""
         self.sieve = Sieve(filter, publisher.engine)

@@ -211,7 +211,7 @@ class Edge:
             self.is_loading = True
             return [*effects, Load("")]
         offered = self.publishers.offered.values()
-        effects += [Offer(each.id, each.publisher.name, each.filter) for each in offered]
+        effects += [Offer(each.id, each.publisher.name, each.filter, latency=each.latency) for each in offered]
         return effects + self.arm_sweep(now)
 
     def handle(self, now: float, input: Input) -> list[Effect]:

@@ -326,9 +326,11 @@ class Session:
     def open_advertisement(self, now: float, request: OpenAdvertisement) -> list[Effect]:
         number = self.advertisements.next
         told, closing = partial(Advertise, number, request.filter, self.first_publication), Unadvertise(number)
-        return self.advertisements.open(
-            Standing(number, request.ticket, lambda: [told(self.publishing.elsewhere(self.broker))], closing)
-        )
+
+        def opening() -> list[Message]:
+            return [told(self.publishing.elsewhere(self.broker), request.latency)]
+
+        return self.advertisements.open(Standing(number, request.ticket, opening, closing))
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
         if not self.takes(request):

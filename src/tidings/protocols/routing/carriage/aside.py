@@ -92,6 +92,11 @@ class AsideCarriage(PopularCarriage):
             effects += self.ask(neighbour, advertisement)
         return None
 
+    def way_of(self, key: StreamKey) -> str:
+        named, interest = self.named.get(key), self.interests.interest(*key)
+        is_known = named is not None and named.interest == interest and named.is_complete and not interest.is_sure
+        return super().way_of(key) if is_known else "tree"
+
     def ask(self, neighbour: NodeId, advertisement: AdvertisementId) -> list[Effect]:
         raise NotImplementedError
 

@@ -147,7 +147,7 @@ class BatchingCarriage(PopularCarriage):
         for neighbour, mine in self.buffers.items():
             for publisher in [name for name, buffer in mine.items() if buffer.advertisement == advertisement]:
                 self.flush(neighbour, publisher, effects)
-        return effects
+        return effects + super().withdrawn(now, advertisement)
 
     def close(self, neighbour: NodeId) -> list[Effect]:
         effects: list[Effect] = []

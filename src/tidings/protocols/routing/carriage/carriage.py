@@ -16,6 +16,7 @@ from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import PublicationsSkipped
 from tidings.protocols.routing.tables import LiveHop
+from tidings.pubsub.client import Latency
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId
@@ -63,6 +64,10 @@ class Carriage(Protocol):
 
     def hear(self, now: float, input: Input) -> list[Effect]:
         """One of those it hears."""
+        ...
+
+    def offered(self, advertisement: AdvertisementId, latency: Latency) -> None:
+        """A client of this broker is going to publish under it, and asks for this."""
         ...
 
     def withdrawn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:

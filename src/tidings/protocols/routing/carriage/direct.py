@@ -73,6 +73,7 @@ class DirectCarriage(AsideCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = (*AsideCarriage.messages, DirectPublications, DirectTaken)
     hears: ClassVar[tuple[type, ...]] = (*AsideCarriage.hears, PeerUp, PeerDown, LinkFailed)
     tells: ClassVar[tuple[type[Signal], ...]] = (LinkWanted, LinkUnwanted)
+    is_prompt: ClassVar[bool] = True
 
     def __init__(self, carrier: BatchCarrier) -> None:
         super().__init__(carrier)

@@ -12,6 +12,7 @@ from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.messages import PublicationsSkipped
 from tidings.protocols.routing.parcels import LEFT_OUT, ParcelFlow
 from tidings.protocols.routing.tables import LiveHop
+from tidings.pubsub.client import Latency
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId
 
@@ -68,6 +69,9 @@ class PlainCarriage:
 
     def hear(self, now: float, input: Input) -> list[Effect]:
         return []
+
+    def offered(self, advertisement: AdvertisementId, latency: Latency) -> None:
+        pass
 
     def withdrawn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
         return []

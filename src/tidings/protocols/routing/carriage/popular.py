@@ -4,8 +4,8 @@ At the broker of a publisher each parcel is looked at (`popularity.py`). What be
 link, as ever. The rest is diverted, as by `batching.py`. Parcels of other brokers' publishers are forwarded as they
 come.
 
-Never diverted: parcels that carry a receipt, which is answered along the tree; and those of streams of which it is not
-known yet who is behind the link.
+Never diverted: parcels that carry a receipt, which is answered along the tree; those of streams of which it is not
+known yet who is behind the link; and those for which low latency was asked, where the other way takes longer.
 
 Timer "popularity": the end of an interval, while there is anything to evaluate.
 """
@@ -22,6 +22,7 @@ from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.popularity import Evaluation, Popularity, StreamKey
 from tidings.protocols.routing.tables import LiveHop
+from tidings.pubsub.client import Latency
 from tidings.pubsub.notes import Forwarded
 from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.requests import CapacityMeasured
@@ -32,12 +33,20 @@ TIMER = "popularity"
 LOCAL_MAX = 1_000_000
 """Clients here that match, up to which a note counts them."""
 
+ROWS_MAX = 5000
+"""Streams that are shown."""
+
+RANKS: dict[Latency, int] = {"low": 0, "any": 1, "cheap": 2}
+"""Whose streams are popular before others, and after them."""
+
 NO_NEIGHBOUR = "gathered publications of a node that is no neighbour"
 
 
 class PopularCarriage(PlainCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = ()
     hears: ClassVar[tuple[type, ...]] = (CapacityMeasured,)
+    is_prompt: ClassVar[bool] = False
+    """Whether what is diverted comes as soon as by the tree."""
 
     def __init__(self, carrier: BatchCarrier) -> None:
         super().__init__(carrier)
@@ -50,8 +59,23 @@ class PopularCarriage(PlainCarriage):
         self.diverted: dict[str, int] = {"tree": 0, "diverted": 0}
         """Publications of our clients times links, by the way they took, while some streams were not popular."""
 
+        self.latencies: dict[AdvertisementId, Latency] = {}
+        """What clients here ask for their advertisements, if anything."""
+
     def rank(self, advertisement: AdvertisementId) -> int:
-        return 1
+        return RANKS[self.latency(advertisement)]
+
+    def latency(self, advertisement: AdvertisementId) -> Latency:
+        return self.latencies.get(advertisement, "any")
+
+    def offered(self, advertisement: AdvertisementId, latency: Latency) -> None:
+        self.latencies.pop(advertisement, None)
+        if latency != "any":
+            self.latencies[advertisement] = latency
+
+    def withdrawn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
+        self.latencies.pop(advertisement, None)
+        return super().withdrawn(now, advertisement)
 
     def start(self) -> None:
         self.is_timed = False
@@ -76,7 +100,8 @@ class PopularCarriage(PlainCarriage):
                 on_tree.append((neighbour, parcel))
                 self.note(neighbour, parcel, "tree", effects)
                 continue
-            is_diverted = not is_popular and not parcel.receipt and self.divert(now, neighbour, parcel, effects)
+            may_divert = not is_popular and not parcel.receipt and self.may_divert(parcel.advertisement)
+            is_diverted = may_divert and self.divert(now, neighbour, parcel, effects)
             self.diverted["diverted" if is_diverted else "tree"] += count
             if not is_diverted:
                 self.overtake(now, neighbour, parcel, effects)
@@ -92,6 +117,9 @@ class PopularCarriage(PlainCarriage):
     @property
     def publishes(self) -> bool:
         return bool(self.carrier.tables.offers_of[None])
+
+    def may_divert(self, advertisement: AdvertisementId) -> bool:
+        return self.is_prompt or self.latency(advertisement) != "low"
 
     def divert(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> bool:
         """Take it another way, unless it has to go by the tree."""
@@ -145,23 +173,28 @@ class PopularCarriage(PlainCarriage):
 
     def way_of(self, key: StreamKey) -> str:
         """How its next publication goes."""
-        return "tree" if self.popularity.streams[key].is_popular else self.params.popularity
+        is_on_tree = self.popularity.streams[key].is_popular or not self.may_divert(key[1])
+        return "tree" if is_on_tree else self.params.popularity
 
     def rows(self) -> Iterator[PopularityRow]:
-        assert self.carrier.census is not None
-        for neighbour, advertisement in self.popularity.sorted_keys():
-            stream, tally = (
-                self.popularity.streams[neighbour, advertisement],
-                self.popularity.behind(neighbour, advertisement),
-            )
+        """Those first of which it is decided here."""
+        own = self.carrier.tables.offers_of[None]
+        keys = sorted(self.popularity.sorted_keys(), key=lambda key: key[1] not in own)
+        for neighbour, advertisement in keys[:ROWS_MAX]:
+            stream = self.popularity.streams[neighbour, advertisement]
+            tally = self.popularity.behind(neighbour, advertisement)
+            is_here, chosen = advertisement in own, self.carrier.tables.chosen(advertisement)
             yield PopularityRow(
                 neighbour=neighbour,
                 advertisement=advertisement,
+                publisher=chosen[1].publisher if chosen is not None else "",
                 subscriptions=tally.subscriptions,
                 hops=tally.hop_sum / tally.subscriptions if tally.subscriptions else 0.0,
                 gain=self.popularity.gain(neighbour, advertisement),
                 rate=stream.rate,
-                way=self.way_of((neighbour, advertisement)),
+                way=self.way_of((neighbour, advertisement)) if is_here else "tree",
+                latency=self.latency(advertisement),
+                is_here=is_here,
             )
 
     def views(self) -> Mapping[str, View]:
@@ -179,6 +212,7 @@ class PopularCarriage(PlainCarriage):
     def check(self) -> None:
         super().check()
         self.popularity.check()
+        assert self.latencies.keys() <= self.carrier.tables.offers_of[None].keys(), "asked for what nobody offers"
 
 
 def lost(batches: Iterable[Publications], reason: str) -> list[Effect]:
