@@ -5,8 +5,11 @@ Routing says which groups this broker is in, and what its clients publish there 
 delivers it to the clients here that want it: a group tells all to all, wanted or not.
 
 Links to members are made on demand (`LinkWanted`) and kept while a member is in a view. Only who is linked is told.
+Views change with every message, and links follow once in a round: in a large group every new link would else be an
+occasion to tell somebody, which changes views again.
 
-A broker that joins tells those it knows at once, and is told by them what it lacks; so it does not wait for a round.
+A broker that joins tells those it knows at once, up to the first that is linked, and is told what it lacks; so it does
+not wait for a round.
 
 Messages: `GroupGossip`, `GroupPull`, `GroupPush`; they come from anybody, and what is not about a group that this
 broker is in is dropped. Timer: ("round", group).
@@ -15,7 +18,7 @@ Bounds: `GROUPS_MAX` groups, and those of each. A link that is refused is not as
 view then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
@@ -64,6 +67,8 @@ class GossipGroups:
         """Links that we asked for."""
         self.leaving: dict[AdvertisementId, int] = {}
         """Groups that we are about to leave, and the rounds that are left: what was told before is still on its way."""
+        self.introduced: dict[AdvertisementId, None] = {}
+        """Groups in which somebody was told that we are there."""
         self.incarnation = 0
         self.heard = 0
         """Publications."""
@@ -72,6 +77,7 @@ class GossipGroups:
         # Routing joins anew.
         self.groups.clear()
         self.leaving.clear()
+        self.introduced.clear()
         self.peers.clear()
         self.wanted.clear()
         return []
@@ -126,7 +132,7 @@ class GossipGroups:
             at = now + self.params.interval * self.rng.uniform(0.5, 1.0)
             effects.append(SetTimer((ROUND, joined.advertisement), at))
         group.meet(joined.members)
-        told = [Send(each.node, group.gossip()) for each in joined.members if each.node in self.peers]
+        told = self.introduce([group], [each.node for each in joined.members if each.node in self.peers])
         return [*effects, *self.link(), *told, self.viewed(group)]
 
     def is_source(self, advertisement: AdvertisementId) -> bool:
@@ -135,6 +141,7 @@ class GossipGroups:
     def leave(self, advertisement: AdvertisementId) -> list[Effect]:
         group = self.groups.pop(advertisement)
         self.leaving.pop(advertisement, None)
+        self.introduced.pop(advertisement, None)
         last = group.leave()
         told = [Send(node, last) for node in list(group.view)[: self.params.fanout] if node in self.peers]
         return [CancelTimer((ROUND, advertisement)), *told, *self.link()]
@@ -155,8 +162,16 @@ class GossipGroups:
     def peer_up(self, broker: NodeId) -> list[Effect]:
         """Whoever has waited for it is introduced at once."""
         self.peers[broker] = None
-        mine = [group for group in self.groups.values() if broker in group.view]
-        return [Send(broker, group.gossip()) for group in mine]
+        mine = [group for group in self.groups.values() if broker in group.view and group.group not in self.introduced]
+        return self.introduce(mine, [broker])
+
+    def introduce(self, groups: Iterable[Lpbcast], brokers: Sequence[NodeId]) -> list[Effect]:
+        told: list[Effect] = []
+        for group in groups:
+            told += [Send(broker, group.gossip()) for broker in brokers]
+            if brokers:
+                self.introduced[group.group] = None
+        return told
 
     def viewed(self, group: Lpbcast) -> GroupViewed:
         others = tuple(member.contact for member in group.view.values())
@@ -177,7 +192,7 @@ class GossipGroups:
             self.leaving[group.group] -= 1
             if self.leaving[group.group] <= 0:
                 return [*told, *self.leave(group.group)]
-        return [*told, SetTimer((ROUND, group.group), now + self.params.interval)]
+        return [*told, *self.link(), SetTimer((ROUND, group.group), now + self.params.interval)]
 
     def receive(self, now: float, sender: NodeId, message: GroupGossip | GroupPull | GroupPush) -> list[Effect]:
         group = self.groups.get(message.group)
@@ -191,7 +206,7 @@ class GossipGroups:
                 if pull is not None:
                     effects.append(Send(sender, pull))
                 if list(group.view) != before:
-                    effects += [*self.link(), self.viewed(group)]
+                    effects.append(self.viewed(group))
                 return effects
             case GroupPull():
                 return [Send(sender, push) for push in group.give(message)]
@@ -203,7 +218,7 @@ class GossipGroups:
         return [GroupHeard(batch) for batch in batches]
 
     def check(self) -> None:
-        assert self.leaving.keys() <= self.groups.keys()
+        assert self.leaving.keys() | self.introduced.keys() <= self.groups.keys()
         assert len(self.groups) <= GROUPS_MAX
         for name, group in self.groups.items():
             assert group.group == name
