@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tidings.lab.dependable.popularity import e14
 from tidings.lab.dependable.popularity.followed import SYSTEMS, PopularSetting, PopularWorld, System
 from tidings.machine.effects import Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
@@ -13,6 +14,7 @@ from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.notes import Queued
 from tidings.pubsub.publications import Publications
 from tidings.sim.throughput import TIMER, ThroughputMachine
+from tidings.trace.writers import RingBuffer
 from tidings.workloads.recorded import data_folder
 
 
@@ -82,3 +84,11 @@ def test_all_systems_deliver_the_same_and_say_how() -> None:
         assert ways[via] and set(ways) <= {"tree", via}
         assert any(row.message == "forwarded" for row in rows.rows)
     assert len(set(deliveries.values())) == 1 and deliveries["plain"] > 50
+
+
+def test_what_batches_cost_is_told_for_each_size_beside_single_publications() -> None:
+    """Shape only: how fast it is depends on the machine."""
+    found = e14.run("", {"seconds": 0.001}, 1, RingBuffer(1))
+    sizes = {name.partition("|")[2] for name in found if name.startswith("gain|")}
+    assert sizes == {str(2**power) for power in range(9)} and found["gain|1"] == 1.0
+    assert all(value > 0 for name, value in found.items() if name != "slope|all")
