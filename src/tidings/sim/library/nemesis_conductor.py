@@ -58,6 +58,10 @@ TRY_AGAIN = 0.25
 PUBLISHERS_READ_MAX = 60
 """Of so many the pages are read: one after the other, and the run ends."""
 
+MENDED_AFTER = 50.0
+"""Seconds behind the last fault in which the network is whole again: a link that vanished is noticed after 20 s, and
+what was asked over it is asked again 30 s later."""
+
 SKEW_MAX = 5.0
 """What faults may add to a clock."""
 
@@ -168,7 +172,7 @@ class NemesisConductor(Checker):
         # Members begin alike, when the request of the first of them arrived; clocks say when that is.
         slack = apart if group and wanted.guarantee == "reference" and self.campaign.clock_error else 0.0
         # While links are broken, one of the two brokers of a writer may not be asked.
-        unsure = self.campaign.movers if now < self.campaign.until else ()
+        unsure = self.campaign.movers if now < self.campaign.until + MENDED_AFTER else ()
         self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, group, unsure, slack)
         self.judge.asked(key, node.id)
         node.inject(
