@@ -24,6 +24,7 @@ from tidings.protocols.delivery.messages import (
     Reference,
 )
 from tidings.protocols.delivery.sizes import size_of
+from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import NeighbourDown
 from tidings.wire import encode
@@ -484,6 +485,37 @@ def test_history_is_bounded_by_count_and_what_is_forgotten_is_flagged() -> None:
     assert history.is_truncated
     (history,) = sent(desk.say("b", question(since=2.5)), History)
     assert not history.is_truncated
+
+
+def test_of_a_batch_that_is_larger_than_history_the_last_part_is_kept() -> None:
+    desk = EdgeDesk(EdgeParams(history_count_max=80))
+    desk.neighbours("b")
+    desk.up("p")
+    desk.advertise("p")
+    desk.publish("p", 1, *range(1, 101))
+    (history,) = sent(desk.say("b", question(("p/1", 0))), History)
+    assert history.numbers == tuple(range(21, 101))
+    assert (history.missing, history.is_truncated) == (20, True)
+
+
+def test_what_is_saved_of_a_batch_in_pieces_is_found_again() -> None:
+    params = EdgeParams(history_count_max=80, is_durable=True)
+    desk = EdgeDesk(params, start=False)
+    desk.note(desk.edge.start(0.0))
+    desk.handle(Loaded("", (), None))
+    desk.up("p")
+    desk.advertise("p")
+    desk.publish("p", 1, *range(1, 101))
+    saved = [save.name for save in desk.told(Save) if save.name.startswith("publication/")]
+    told = [desk.handle(Saved(name, None)) for name in saved]
+    assert [each.through for effects in told for each in sent(effects, Accepted)][-1:] == [100]
+    again = EdgeDesk(params, start=False)
+    again.note(again.edge.start(0.0))
+    again.handle(Loaded("", tuple(saved_by(desk).items()), None))
+    again.neighbours("b")
+    (history,) = sent(again.say("b", question(("p/1", 0))), History)
+    assert history.numbers == tuple(range(21, 101))
+    assert history.missing == 20
 
 
 def test_what_is_forgotten_is_counted() -> None:

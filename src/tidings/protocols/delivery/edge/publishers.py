@@ -54,7 +54,7 @@ from tidings.protocols.delivery.edge.history import (
 )
 from tidings.protocols.delivery.edge.losses import LOST, StoreLosses
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, cut
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
 
 TOO_MANY = (
@@ -67,6 +67,9 @@ TOO_MANY_LIVES = (
     "let one process publish more"
 )
 UNREADABLE = "was saved and cannot be read any more"
+
+PIECES_STORED_MIN = 8
+"""A full history of many publications consists of at least so many batches, and loses the oldest of them at a time."""
 
 encoder = msgspec.msgpack.Encoder()
 
@@ -204,10 +207,18 @@ class Publishers:
     # Publications.
 
     def keep(self, publisher: Publisher, batch: Publications, size: int) -> list[Effect]:
-        """Store a batch that was accepted."""
+        """Store a batch that was accepted. History forgets batch by batch, so one that would be much of it is kept in
+        pieces."""
         if self.params.history_age == 0:
             publisher.history.forget_batch(batch)
             return []
+        count, most = len(batch.numbers), max(1, self.params.history_count_max // PIECES_STORED_MIN)
+        if count <= most:
+            return self.keep_piece(publisher, batch, size)
+        pieces = [cut(batch, slice(place, place + most), receipt=0) for place in range(0, count, most)]
+        return [effect for piece in pieces for effect in self.keep_piece(publisher, piece, size_bytes(piece))]
+
+    def keep_piece(self, publisher: Publisher, batch: Publications, size: int) -> list[Effect]:
         self.offered[batch.advertisement].stored += 1
         effects: list[Effect] = []
         if self.store.size_bytes + size > self.params.history_bytes_total_max:
