@@ -138,22 +138,25 @@ def among(names: tuple[str, ...]) -> str:
 def reconfigurations(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    fields = fields_of(REROUTING, LinkChanged, Misrouted)
-    told = with_fields(rows.where("contains(detail, 'reconfiguration')"), fields)
+    changing = f"CASE WHEN kind = 'receive' AND {among(CHANGING)} THEN node WHEN {is_note(LinkChanged)} THEN node END"
+    alike = rows.where("contains(detail, 'reconfiguration')").groupBy("run", "kind", "message", "detail")
+    # Thousands of messages have the same text: each text is parsed once.
+    texts = alike.agg(F.count("*").alias("times"), F.expr(f"collect_set({changing})").alias("nodes"))
+    parsed = f"from_json(detail, '{fields_of(REROUTING, LinkChanged, Misrouted)}') AS said"
+    told = texts.selectExpr("run", "kind", "message", "times", "nodes", parsed)
     weight = (
         f"CASE WHEN {among(SINGLE)} THEN {TENTHS} WHEN {among(SIGNALS)} THEN 1 "
         f"WHEN {among(SEVERAL)} THEN greatest({TENTHS} * coalesce(said.patterns, 0), 1) ELSE 0 END"
     )
     counted = {
         "is_known": "bool_or(said.reconfiguration IS NOT NULL)",
-        "messages": f"count_if(kind = 'send' AND {among(SINGLE + SEVERAL + SIGNALS)})",
-        "message_tenths": f"coalesce(sum(CASE WHEN kind = 'send' THEN {weight} END), 0)",
-        "misrouted": f"count_if({is_note(Misrouted)})",
-        "involved": f"size(collect_set(CASE WHEN kind = 'receive' AND {among(CHANGING)} THEN node "
-        f"WHEN {is_note(LinkChanged)} THEN node END))",
+        "messages": f"coalesce(sum(CASE WHEN kind = 'send' AND {among(SINGLE + SEVERAL + SIGNALS)} THEN times END), 0)",
+        "message_tenths": f"coalesce(sum(CASE WHEN kind = 'send' THEN times * {weight} END), 0)",
+        "misrouted": f"coalesce(sum(CASE WHEN {is_note(Misrouted)} THEN times END), 0)",
+        "involved": "size(array_distinct(flatten(collect_list(nodes))))",
     }
     grouped = told.groupBy("run", told.said.reconfiguration.alias("reconfiguration"))
-    # A condition on the name itself would make Spark parse the text of each row twice.
+    # A condition on the name itself would make Spark parse each text twice.
     return grouped.agg(*(F.expr(sql).alias(name) for name, sql in counted.items())).where("is_known")
 
 

@@ -44,7 +44,8 @@ def sides(results: DataFrame, traces: DataFrame, by: str) -> DataFrame:
     table = reconfiguration_cost(traces).join(involved_dispatchers(traces), on="run", how="inner")
     size = results.select("run", parameter("dispatchers", "double").alias("size"))
     runs = measured(results, table.join(size, on="run", how="left"), COST, "involved_mean", "size")
-    return side_by_side(runs, group=parameter(by), side=parameter("repair"))
+    # Several figures are made of it, and traces are long.
+    return side_by_side(runs, group=parameter(by), side=parameter("repair")).cache()
 
 
 def savings(pairs: DataFrame, repairs: Sequence[str] = REPAIRS) -> DataFrame:
