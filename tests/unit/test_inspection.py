@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tidings.machine.effects import Deliver, Drop, Send
-from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.model.bounds import REPORT_ROWS_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
@@ -25,6 +25,7 @@ from tidings.pubsub.rows import (
     TransportRow,
 )
 from tidings.pubsub.signals import (
+    LET_GO,
     ClientDown,
     ClientUp,
     LinkFailed,
@@ -102,6 +103,16 @@ def test_a_link_that_was_asked_for_at_run_time_and_is_gone_is_shown_with_the_rea
     for signal in (PeerUp("b2", 1, address="h:1"), PeerDown("b2", 1, "it broke"), LinkFailed("b2", "no answer")):
         inspection.handle(1.0, signal)
     assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2", address="h:1", problem="no answer")]
+
+
+@pytest.mark.parametrize("is_told_first", [True, False])
+def test_a_link_that_both_ends_let_go_has_no_problem_whichever_news_of_it_comes_first(is_told_first: bool) -> None:
+    inspection = make()
+    inspection.handle(1.0, PeerUp("b2", 1))
+    news: list[Input] = [PeerDown("b2", 1, LET_GO), LinkDown("b2", 1, LET_GO)]
+    for input in news if is_told_first else reversed(news):
+        inspection.handle(2.0, input)
+    assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2")]
 
 
 def test_of_too_many_brokers_the_first_that_is_gone_is_forgotten() -> None:

@@ -86,8 +86,8 @@ class Acquaintances:
                 link.is_up, link.problem, link.address = True, "", address or link.address
             case PeerDown(broker, _, reason) if broker in self.links:
                 link = self.links[broker]
-                # What both let go is as it should be.
-                link.is_up, link.is_neighbour, link.problem = False, False, "" if reason == LET_GO else reason
+                link.is_up, link.is_neighbour, link.problem = False, False, ""
+                self.explain(broker, reason)
             case NeighbourUp(neighbour):
                 link = self.link(neighbour)
                 link.is_up = link.is_neighbour = True
@@ -104,7 +104,8 @@ class Acquaintances:
                 self.explain(neighbour, reason)
 
     def explain(self, name: NodeId, reason: str) -> None:
-        """Why a broker that is down does not come up."""
+        """Why a broker that is down does not come up; what both let go is as it should be."""
+        reason = "" if reason == LET_GO else reason
         for configured, broker in self.configured.items():
             if name in (configured, broker):
                 self.problems[configured] = reason
