@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.spark.metric_tables import due_table, trace_table
 from tests.spark.metric_traces import drawn_trace
 from tests.spark.references.families import reference
+from tidings.cli import traces
 from tidings.cli.program import run
 from tidings.model.errors import UsageError
 from tidings.spark.metrics.peers import relative_difference
@@ -183,6 +184,25 @@ def test_the_command_prints_tables_and_json(
     assert "overhead: Messages by type." in printed and "drops: " not in printed
     assert run(["trace", "metrics", trace, "--metric", "latency", "--by", "node"]) == 0
     assert "one  a" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_of_long_answers_that_nobody_asked_for_the_first_rows_are_printed_and_how_many_are_left_out(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metric over time has a row for each second of each run: more than anybody reads, in a sweep of some size."""
+    rates = [replace(SMALL[0], time=second + 0.5, key=f"s {second}") for second in range(7)]
+    trace = str(write(tmp_path / "one.parquet", "one", rates))
+    monkeypatch.setattr(traces, "SHOWN_MAX", 3)
+    assert run(["trace", "metrics", trace]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"one +2 .*\n  4 more rows: ask for metrics by their names", printed)
+    monkeypatch.setattr(traces, "ROWS_MAX", 5)
+    assert run(["trace", "metrics", trace, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["second"] for row in told["rates"]] == [0, 1, 2, 3, 4] and told["left_out"] == {"rates": 2}
+    assert run(["trace", "metrics", trace, "--metric", "rates"]) == 2
+    assert "the answer has more than 5 rows" in capsys.readouterr().err
 
 
 @pytest.mark.spark

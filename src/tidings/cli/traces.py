@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ROWS_MAX = 10_000
 """Rows of one answer: a metric has a few for each run, except those over time."""
 
+SHOWN_MAX = 40
+"""Rows of one answer that is printed though nobody asked for it by its name."""
+
 COLUMNS_WIDE, RUNS_UPRIGHT = 9, 6
 """A wider table of few runs is printed upright, one line for each value."""
 
@@ -76,13 +79,16 @@ def metrics_command(
         chosen = present_families(found, FAMILIES)
         tables = {name: family.summary(trace, due) for name, family in chosen.items() if has_metrics(family, due)}
         sources = {name: (family.about, family) for name, family in chosen.items()}
-    answers = {
-        name: collected(table, ("run", *sources[name][1].standing, *(by or ()))) for name, table in tables.items()
-    }
-    if json:
-        print_json(answers if metric else {name: rows for name, rows in answers.items() if rows})
+    groups = {name: ("run", *family.standing, *(by or ())) for name, (_, family) in sources.items()}
+    left_out: dict[str, int] = {}
+    if metric:
+        answers = {name: all_rows(table, groups[name]) for name, table in tables.items()}
     else:
-        print_answers(answers, {name: about for name, (about, _) in sources.items()}, bool(metric))
+        answers, left_out = first_rows(tables, groups, ROWS_MAX if json else SHOWN_MAX)
+    if json:
+        print_json({**answers, **({"left_out": left_out} if left_out else {})})
+    else:
+        print_answers(answers, {name: about for name, (about, _) in sources.items()}, left_out)
 
 
 def open_spark(master: str) -> "SparkSession":
@@ -139,16 +145,35 @@ def present_families(found: Sequence[Any], families: "Mapping[str, Family]") -> 
     return {name: family for name, family in families.items() if family.reads[0] in rows}
 
 
-def collected(table: "DataFrame", groups: Sequence[str]) -> list[dict[str, Any]]:
-    from pyspark.errors import PySparkException
-
-    try:
-        rows = [row.asDict() for row in table.limit(ROWS_MAX + 1).collect()]
-    except PySparkException as problem:
-        raise unreadable(problem) from None
+def all_rows(table: "DataFrame", groups: Sequence[str]) -> list[dict[str, Any]]:
+    rows = collected(table, groups, ROWS_MAX + 1)
     if len(rows) > ROWS_MAX:
         raise UsageError(f"the answer has more than {ROWS_MAX} rows; choose another --by, or use tidings.spark.metrics")
-    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in groups])
+    return rows
+
+
+def first_rows(
+    tables: "Mapping[str, DataFrame]", groups: Mapping[str, Sequence[str]], most: int
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
+    """Of tables that have any, at most so many; and of how many that leaves out."""
+    answers, left_out = dict[str, list[dict[str, Any]]](), dict[str, int]()
+    for name, table in tables.items():
+        rows = collected(table, groups[name], most + 1)
+        if rows:
+            answers[name] = rows[:most]
+        if len(rows) > most:
+            left_out[name] = table.count() - most
+    return answers, left_out
+
+
+def collected(table: "DataFrame", groups: Sequence[str], most: int) -> list[dict[str, Any]]:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    try:
+        return [row.asDict() for row in table.orderBy(*(F.col(name) for name in groups)).limit(most).collect()]
+    except PySparkException as problem:
+        raise unreadable(problem) from None
 
 
 def unreadable(problem: Exception) -> UsageError:
@@ -177,12 +202,17 @@ def print_list(metrics: "Mapping[str, Metric]", json: bool) -> None:
         show(f"{row['metric']}{by}{needed}", f"    {row['about']}")
 
 
-def print_answers(answers: Mapping[str, list[dict[str, Any]]], abouts: Mapping[str, str], asked: bool) -> None:
-    shown = {name: rows for name, rows in answers.items() if rows or asked}
-    for name, rows in shown.items():
+def print_answers(
+    answers: Mapping[str, list[dict[str, Any]]], abouts: Mapping[str, str], left_out: Mapping[str, int]
+) -> None:
+    for name, rows in answers.items():
         show(f"{name}: {abouts[name]}")
         show(*[f"  {line}" for line in lines_of(rows)])
-    if not shown:
+        if name in left_out:
+            show(
+                f"  {left_out[name]} more rows: ask for metrics by their names (--metric, --by; --list), or for --json"
+            )
+    if not answers:
         show("no records that a metric could be computed from")
 
 
