@@ -13,7 +13,7 @@ from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHisto
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.stretches import KEPT_MAX, STRETCH_MAX, SharedLook
 from tidings.protocols.delivery.messages import History, PackedReferences, PublishMessage, Reference
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import Publications, encode_head
 
 FILTERS = (
     "x = {n}",
@@ -111,3 +111,11 @@ def test_no_more_is_kept_than_allowed() -> None:
     seen = [row[1] for each in look.stretches("p", history, 0) for row in each.rows]
     assert seen == list(range(1, count + 1))
     assert sum(len(each.rows) for each in look.looked["p"].stretches) <= KEPT_MAX
+
+
+def test_large_heads_make_short_stretches() -> None:
+    history = PublisherHistory(HistoryStore(EdgeParams()))
+    heads = (encode_head({"text": "a" * 10_000}),) * 20
+    history.append(Publications("p", "p/1@a", 1.0, 0, tuple(range(1, 21)), heads, (b"",) * 20), 0)
+    lengths = [len(each.rows) for each in SharedLook().stretches("p", history, 0)]
+    assert lengths == [7, 7, 6]

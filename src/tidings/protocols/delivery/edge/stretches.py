@@ -12,8 +12,8 @@ Filters that search for patterns, or that have no normal form, are asked themsel
 they cost is counted there. What is forgotten meanwhile is not answered, although it is still here: it was counted as
 missing.
 
-Bounds. A stretch has at most `STRETCH_MAX` publications and `PAIRS_MAX` findings, and of one publisher as many are
-kept as have `KEPT_MAX` publications.
+Bounds. A stretch has at most `STRETCH_MAX` publications, with heads of `STRETCH_BYTES_MAX`, and `PAIRS_MAX` findings,
+and of one publisher as many are kept as have `KEPT_MAX` publications.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.history import PublisherHistory
 from tidings.pubsub.publications import read_head
 
-STRETCH_MAX, PAIRS_MAX, KEPT_MAX = 500, 4000, 4000
+STRETCH_MAX, STRETCH_BYTES_MAX, PAIRS_MAX, KEPT_MAX = 500, 64 * 1024, 4000, 4000
 
-SHARED_UNITS, PAIR_UNITS = 75, 10
-"""The work of asking the index about a publication, and of each that it finds."""
+SHARED_UNITS, BYTES_PER_UNIT, PAIR_UNITS = 75, 4, 10
+"""The work of asking the index about a publication, whose head has to be read, and of each that it finds."""
 
 Found = tuple[float, int, bytes, bytes]
 """A stored publication: when it was accepted, its number, head and payload."""
@@ -92,16 +92,23 @@ class SharedLook:
             yield stretch
 
     def look(self, stored: PublisherHistory, after: int) -> Stretch | None:
-        rows: list[Found] = []
-        for batch in stored.behind(after):
-            columns = zip(batch.numbers, batch.heads, batch.payloads, strict=True)
-            fresh = ((batch.accepted_at, *row) for row in columns if row[0] > after)
-            rows += islice(fresh, STRETCH_MAX - len(rows))
-            if len(rows) >= STRETCH_MAX:
+        rows, size_bytes = list[Found](), 0
+        for row in islice(rows_behind(stored, after), STRETCH_MAX):
+            rows.append(row)
+            size_bytes += len(row[2])
+            if size_bytes >= STRETCH_BYTES_MAX:
                 break
         if not rows:
             return None
         found = self.index.find_heads([head for _, _, head, _ in rows], PAIRS_MAX)
         del rows[max(1, found.looked_at) :]
-        WORK.units += SHARED_UNITS * len(rows) + PAIR_UNITS * sum(map(len, found.places.values()))
+        WORK.units += SHARED_UNITS * len(rows) + size_bytes // BYTES_PER_UNIT
+        WORK.units += PAIR_UNITS * sum(map(len, found.places.values()))
         return Stretch(rows[-1][1], rows, found.places)
+
+
+def rows_behind(stored: PublisherHistory, after: int) -> Iterator[Found]:
+    for batch in stored.behind(after):
+        for number, head, payload in zip(batch.numbers, batch.heads, batch.payloads, strict=True):
+            if number > after:
+                yield batch.accepted_at, number, head, payload
