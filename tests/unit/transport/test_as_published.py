@@ -55,4 +55,5 @@ def test_as_published_differs_from_the_defaults_where_the_documents_say_and_take
     assert (params.profile.bits, params.tells_ranges, params.ordering.quantile) == (128, False, "exact")
     assert (params.congestion.control_share, params.congestion.control_min) == (0.05, 2.0)
     assert not params.recovery.answers_alone and ours.recovery.answers_alone
+    assert not params.recovery.uses_history and ours.recovery.uses_history
     assert params.recovery.rounds_max == 6 and params.digest_period == 0.0

@@ -229,7 +229,7 @@ def as_published(**others: Any) -> TransportParams:
         "tells_ranges": False,
         "digest_period": 0.0,
         "ordering": OrderingParams(quantile="exact"),
-        "recovery": RecoveryParams(rounds_max=6, awaits_answers=False, answers_alone=False),
+        "recovery": RecoveryParams(rounds_max=6, awaits_answers=False, answers_alone=False, uses_history=False),
         "congestion": CongestionParams(
             takes_back=False, first_interval="half", scales_overlap=False, control_share=0.05, control_min=2.0
         ),
