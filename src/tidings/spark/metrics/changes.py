@@ -139,25 +139,31 @@ def reconfigurations(rows: "DataFrame", expected: "DataFrame | None") -> "DataFr
     from pyspark.sql import functions as F
 
     changing = f"CASE WHEN kind = 'receive' AND {among(CHANGING)} THEN node WHEN {is_note(LinkChanged)} THEN node END"
-    alike = rows.where("contains(detail, 'reconfiguration')").groupBy("run", "kind", "message", "detail")
+    causes = rows.where("contains(detail, 'reconfiguration')")
+    alike = causes.groupBy("run", "kind", "message", "detail", F.expr(changing).alias("changed"))
     # Thousands of messages have the same text: each text is parsed once.
-    texts = alike.agg(F.count("*").alias("times"), F.expr(f"collect_set({changing})").alias("nodes"))
+    texts = alike.agg(F.count("*").alias("times"))
     parsed = f"from_json(detail, '{fields_of(REROUTING, LinkChanged, Misrouted)}') AS said"
-    told = texts.selectExpr("run", "kind", "message", "times", "nodes", parsed)
+    told = texts.selectExpr("run", "kind", "message", "changed", "times", parsed)
     weight = (
         f"CASE WHEN {among(SINGLE)} THEN {TENTHS} WHEN {among(SIGNALS)} THEN 1 "
         f"WHEN {among(SEVERAL)} THEN greatest({TENTHS} * coalesce(said.patterns, 0), 1) ELSE 0 END"
     )
     counted = {
         "is_known": "bool_or(said.reconfiguration IS NOT NULL)",
-        "messages": f"coalesce(sum(CASE WHEN kind = 'send' AND {among(SINGLE + SEVERAL + SIGNALS)} THEN times END), 0)",
-        "message_tenths": f"coalesce(sum(CASE WHEN kind = 'send' THEN times * {weight} END), 0)",
-        "misrouted": f"coalesce(sum(CASE WHEN {is_note(Misrouted)} THEN times END), 0)",
-        "involved": "size(array_distinct(flatten(collect_list(nodes))))",
+        "messages": f"sum(CASE WHEN kind = 'send' AND {among(SINGLE + SEVERAL + SIGNALS)} THEN times ELSE 0 END)",
+        "message_tenths": f"sum(CASE WHEN kind = 'send' THEN times * {weight} ELSE 0 END)",
+        "misrouted": f"sum(CASE WHEN {is_note(Misrouted)} THEN times ELSE 0 END)",
     }
-    grouped = told.groupBy("run", told.said.reconfiguration.alias("reconfiguration"))
     # A condition on the name itself would make Spark parse each text twice.
-    return grouped.agg(*(F.expr(sql).alias(name) for name, sql in counted.items())).where("is_known")
+    by_node = told.groupBy("run", told.said.reconfiguration.alias("reconfiguration"), "changed").agg(
+        *(F.expr(sql).alias(name) for name, sql in counted.items())
+    )
+    totals = {name: f"{'bool_or' if name == 'is_known' else 'sum'}({name})" for name in counted}
+    # A set of nodes would make Spark sort all rows, where groups are many.
+    totals["involved"] = "count(changed)"
+    grouped = by_node.groupBy("run", "reconfiguration")
+    return grouped.agg(*(F.expr(sql).alias(name) for name, sql in totals.items())).where("is_known")
 
 
 RECONFIGURATION = Family(
