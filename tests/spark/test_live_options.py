@@ -52,6 +52,16 @@ def test_the_schema_of_a_table_keeps_its_options_whichever_columns_are_left() ->
     assert kept_options(schema) == {}
 
 
+def test_a_stream_over_a_table_goes_on_when_the_table_was_created_anew_for_another_broker() -> None:
+    schema = StructType().add("price", DoubleType(), metadata={"unit": "none"})
+    tables = [with_options(schema, {"url": url, "filter": "price > 1"}) for url in (URL, "tidings://other")]
+    readers = [TidingsSource({}).streamReader(table) for table in tables]
+    readers.append(TidingsSource({"url": URL, "filter": "price > 1"}).streamReader(schema))
+    assert len({reader.plan for reader in readers}) == 1
+    changed = TidingsSource({"filter": "price > 2"}).streamReader(tables[0])
+    assert changed.plan not in {reader.plan for reader in readers}
+
+
 def test_no_table_keeps_a_token() -> None:
     with pytest.raises(UsageError, match="option token would stand in the catalog"):
         with_options(StructType().add("price", DoubleType()), {"url": URL, "token": "secret"})

@@ -70,6 +70,7 @@ from tidings.spark.live.pieces import (
 )
 from tidings.spark.live.progress import reached
 from tidings.spark.live.starts import LATEST, Start, first_offset
+from tidings.spark.live.table import without_options
 
 NO_MARKS = Marks((), (), ())
 
@@ -83,7 +84,7 @@ class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "option endingOffsets: a stream has no end; use trigger(availableNow=True), or read a batch"
             )
         self.schema, self.options = schema, options
-        self.plan = plan_of(options.filter, schema.json())
+        self.plan = plan_of(options.filter, without_options(schema).json())
         self.link: LiveConnection | None = None
         self.first: Offset | None = None
         self.target: dict[str, int] | None = None

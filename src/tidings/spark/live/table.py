@@ -67,3 +67,13 @@ def kept_options(schema: StructType) -> dict[str, str]:
         if kept := (field.metadata or {}).get(KEPT):
             return msgspec.json.decode(kept, type=dict[str, str])
     return {}
+
+
+def without_options(schema: StructType) -> StructType:
+    """As it would be had nobody created a table: what a stream reads is the same, wherever its options stand."""
+    return StructType(
+        [
+            StructField(it.name, it.dataType, it.nullable, {k: v for k, v in (it.metadata or {}).items() if k != KEPT})
+            for it in schema.fields
+        ]
+    )
