@@ -13,10 +13,13 @@ from tidings.workloads.nemesis.campaign import CampaignParams, draw_campaign
 from tidings.workloads.nemesis.judged import BrokenPromise
 
 
-def test_promises_are_kept_by_brokers_that_are_killed_and_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("links", [[], ["--join"]], ids=["drawn", "joined"])
+def test_promises_are_kept_by_brokers_that_are_killed_and_stopped(
+    links: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     # The seed draws a kill and a stop, of durable brokers.
     options = ["--duration", "0", "--span", "3", "--brokers", "2", "--faults", "3", "--json"]
-    code = run(["chaos", "--seed", "4", *options])
+    code = run(["chaos", "--seed", "4", *options, *links])
     report = json.loads(capsys.readouterr().out)
     assert report["failed"] == []
     assert code == 0
@@ -43,6 +46,8 @@ def test_a_report_says_how_to_play_a_failed_round_again() -> None:
     bad = RoundOutcome(8, 2, [str(kill)], broken, {"deliveries": 4}, 20.0)
     judged, kinds = add_up([good, bad])
     assert (judged["deliveries"], kinds["kill"]) == (9, 2)
+    joined = RoundOutcome(9, 2, [], broken, {}, 1.0, joins=True)
+    assert joined.command() == "tidings chaos --seed 9 --duration 0 --join"
     lines = report_lines(7, [good, bad])
     assert lines[:5] == [
         "seed       7",

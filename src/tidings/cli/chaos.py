@@ -32,6 +32,9 @@ def chaos(
     span: Annotated[float, typer.Option(min=1, max=600, help="Seconds of a round in which things happen.")] = 15.0,
     faults: Annotated[int, typer.Option(min=1, max=100, help="Faults of a round, at most.")] = 6,
     brokers: Annotated[int, typer.Option(min=0, max=20, help="Brokers of a round; 0 is drawn.")] = 0,
+    join: Annotated[
+        bool, typer.Option("--join", help="Draw no links: brokers find their tree by themselves (lstree).")
+    ] = False,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep logs and stores there; else they are removed.")
     ] = None,
@@ -50,7 +53,7 @@ def chaos(
     ends_at = time.monotonic() + duration
     with progress_bar(duration) as progress:
         while not outcomes or time.monotonic() < ends_at:
-            outcomes.append(play_round(seed + len(outcomes), params, faults, folder))
+            outcomes.append(play_round(seed + len(outcomes), params, faults, folder, join))
             progress(outcomes, duration - max(0.0, ends_at - time.monotonic()))
     if json:
         judged, kinds = add_up(outcomes)
@@ -62,11 +65,11 @@ def chaos(
         raise typer.Exit(NO)
 
 
-def play_round(seed: int, params: CampaignParams, faults: int, folder: Path | None) -> RoundOutcome:
+def play_round(seed: int, params: CampaignParams, faults: int, folder: Path | None, joins: bool) -> RoundOutcome:
     with nullcontext(folder / f"{seed}") if folder else tempfile.TemporaryDirectory(prefix="tidings-chaos-") as place:
         home = Path(place)
         home.mkdir(parents=True, exist_ok=True)
-        return asyncio.run(ChaosRound(seed, params, faults, home).play())
+        return asyncio.run(ChaosRound(seed, params, faults, home, joins).play())
 
 
 @contextmanager

@@ -67,9 +67,10 @@ class RoundOutcome(msgspec.Struct, frozen=True):
     broken: list[BrokenPromise]
     judged: dict[str, int]
     seconds: float
+    joins: bool = False
 
     def command(self) -> str:
-        return f"tidings chaos --seed {self.seed} --duration 0"
+        return f"tidings chaos --seed {self.seed} --duration 0" + (" --join" if self.joins else "")
 
 
 def draw_chaos(rng: RandomStream, campaign: Campaign, most: int) -> list[ChaosFault]:
@@ -89,8 +90,10 @@ def draw_chaos(rng: RandomStream, campaign: Campaign, most: int) -> list[ChaosFa
 
 
 class ChaosRound:
-    def __init__(self, seed: int, params: CampaignParams, faults_max: int, folder: Path) -> None:
-        self.seed, self.folder = seed, folder
+    """With `joins` no links are drawn: each broker is told where all are, and they find their tree."""
+
+    def __init__(self, seed: int, params: CampaignParams, faults_max: int, folder: Path, joins: bool = False) -> None:
+        self.seed, self.folder, self.joins = seed, folder, joins
         self.campaign = draw_campaign(params, seed)
         self.faults = draw_chaos(random_stream(seed, "chaos"), self.campaign, faults_max)
         self.judge = PromiseJudge(self.campaign.may_forget)
@@ -119,7 +122,8 @@ class ChaosRound:
                 await asyncio.gather(*(client.end() for client in clients.values()))
             await self.fleet.stop()
         faults = [str(fault) for fault in self.faults]
-        return RoundOutcome(self.seed, len(self.campaign.brokers), faults, self.broken, self.judge.figures(), clock.now)
+        brokers, judged = len(self.campaign.brokers), self.judge.figures()
+        return RoundOutcome(self.seed, brokers, faults, self.broken, judged, clock.now, self.joins)
 
     def planned(self, name: str) -> PlannedBroker:
         campaign, place = self.campaign, int(name.removeprefix("n"))
@@ -127,7 +131,7 @@ class ChaosRound:
         links = [self.addresses[edge.b] for edge in edges if edge.a == name]
         settings: dict[str, Any] = {
             "listen": self.addresses[name],
-            "links": links,
+            **({"join": list(self.addresses.values())} if self.joins else {"links": links}),
             "log": "warning",
             "clock_shift": self.shifts[name],
             "routing": {"engine": "plain"},
