@@ -88,6 +88,16 @@ def test_of_a_publisher_that_moved_all_brokers_are_tried_and_one_success_is_enou
     assert receipts(desk.say("d", ReplySettledFar(second.replying, second.advertisement, "", ()))) == [1]
 
 
+def test_a_publisher_that_has_moved_while_it_was_replied_to_is_found_at_its_new_broker() -> None:
+    desk = desk_with_publisher()
+    desk.know("q/1@x", hop="b")
+    (there,) = sent(desk.say("c", reply(publisher="q")), ReplyFar)
+    desk.know("q/1@y", hop="d")
+    (again,) = sent(desk.say("b", ReplySettledFar(there.replying, there.advertisement, GONE, ())), ReplyFar)
+    assert (again.advertisement, again.reply, again.replying) == ("q/1@y", "reply 1", there.replying)
+    assert receipts(desk.say("d", ReplySettledFar(again.replying, again.advertisement, "", ()))) == [1]
+
+
 def test_all_brokers_failed() -> None:
     desk = desk_with_publisher()
     desk.know("q/1@x", hop="b")

@@ -10,7 +10,8 @@ What became of it returns on the same way, and the replier gets a receipt or hea
 way keeps anything. An event that may be replied to carries a word drawn at random (`REPLY_ATTRIBUTE`), and a reply
 names it: who has not got the event cannot reply to it.
 
-A publisher that moved is advertised by several brokers for a while: all are tried, and one success is enough. A client
+A publisher that moved is advertised by several brokers for a while: all are tried, and one success is enough; one that
+becomes known while others are asked is tried when they have failed. A client
 that does not take what is sent to it gets replies up to a window of bytes; beyond it they are refused, and may be tried
 again. A reply that is not settled in `reading_timeout` is refused: it may have arrived all the same. Whoever repeats it
 uses the same word for it, so that it can be told from another; `client.request` takes the first, and no other.
@@ -57,11 +58,12 @@ OLD_ANSWER = "settles a reply that nobody waits for any more"
 
 
 class OpenReply:
-    """`awaited` are the advertisements whose brokers have not said what became of it."""
+    """`awaited` are the advertisements whose brokers have not said what became of it, `tried` all by which it went."""
 
-    def __init__(self, client: ServedClient, number: int, ends_at: float) -> None:
-        self.client, self.number, self.ends_at = client, number, ends_at
+    def __init__(self, client: ServedClient, asked: ReplyMessage, ends_at: float) -> None:
+        self.client, self.asked, self.number, self.ends_at = client, asked, asked.number, ends_at
         self.awaited: dict[AdvertisementId, None] = {}
+        self.tried: set[AdvertisementId] = set()
         self.problem = UNKNOWN
 
 
@@ -93,11 +95,17 @@ class Replies:
             self.admit(now, client, asked)
         except BadRequest as problem:
             return refused(client, "reply", asked.number, problem)
-        known = self.fetching.of_publisher.get(asked.publisher, {})
-        id, open_reply = self.number(), OpenReply(client, asked.number, now + self.params.reading_timeout)
+        id, open_reply = self.number(), OpenReply(client, asked, now + self.params.reading_timeout)
         self.open[id] = open_reply
-        effects: list[Effect] = []
-        for advertisement in one_at_each_broker(known):
+        return [*self.attempt(now, id, open_reply), *self.arm()]
+
+    def attempt(self, now: float, id: int, open_reply: OpenReply) -> list[Effect]:
+        """By all ways that were not tried yet; and an answer to the client, where it is settled by that."""
+        asked, effects = open_reply.asked, list[Effect]()
+        known = self.fetching.of_publisher.get(asked.publisher, {})
+        ways = [each for each in one_at_each_broker(known) if each not in open_reply.tried]
+        for advertisement in ways:
+            open_reply.tried.add(advertisement)
             far = ReplyFar(id, advertisement, asked.word, asked.reply, asked.head, asked.payload, (self.node_id,))
             hop = self.hop_toward(advertisement)
             if advertisement in self.references.publishers.offered:
@@ -110,7 +118,7 @@ class Replies:
             else:
                 open_reply.awaited[advertisement] = None
                 effects += self.flows.put(hop, far)
-        return [*effects, *self.finish(now, id, open_reply), *self.arm()]
+        return [*effects, *self.finish(now, id, open_reply)]
 
     def admit(self, now: float, client: ServedClient, asked: ReplyMessage) -> None:
         if not client.is_of(asked.publisher):
@@ -182,6 +190,9 @@ class Replies:
             return [Drop(message, OLD_ANSWER)]
         del open_reply.awaited[message.advertisement]
         open_reply.problem = message.problem
+        if open_reply.problem and not open_reply.awaited:
+            # The publisher may have moved meanwhile, and its new broker be known.
+            return self.attempt(now, message.replying, open_reply)
         return self.finish(now, message.replying, open_reply)
 
     # Time, and the end.
