@@ -14,7 +14,7 @@ many. All outlets of a client share its bound on bytes (`ServedClient.pending_by
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -191,6 +191,22 @@ class ServedSubscription:
             "who lags is noted wrongly"
         )
         assert not self.lagging or self.number in self.client.lagging, "nobody wakes a lagging subscription"
+
+
+class UnlookedNews(NamedTuple):
+    """Advertisements that became known of a publisher, and subscriptions that may have to ask because of them, the next
+    one last. Many want the same: `verdicts` says which filters were compared, and overlap."""
+
+    news: list[Known]
+    left: list[ServedSubscription]
+    verdicts: dict[Filter, bool]
+
+    def concern(self, subscription: ServedSubscription) -> bool:
+        verdict = self.verdicts.get(subscription.filter)
+        if verdict is None:
+            overlaps = any(known.filter.overlaps(subscription.filter) for known in self.news)
+            verdict = self.verdicts[subscription.filter] = overlaps
+        return verdict and subscription.client.is_of(self.news[0].publisher)
 
 
 class Admission:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import INTEGER_MAX, PUBLISHERS_MAX
+from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import (
@@ -108,8 +109,18 @@ class Fetching:
 
     def publishers_for(self, subscription: ServedSubscription, news: int = 0) -> list[NodeId]:
         """Who may publish what the subscription wants, as far as it was heard of after so many news."""
-        entries = self.known.values()
-        return list({known.publisher: None for known, at in entries if at > news and subscription.concerns(known)})
+        publishers: dict[NodeId, None] = {}
+        # Many publishers advertise the same.
+        verdicts: dict[Filter, bool] = {}
+        for known, at in self.known.values():
+            if at <= news or known.publisher in publishers or not subscription.client.is_of(known.publisher):
+                continue
+            overlaps = verdicts.get(known.filter)
+            if overlaps is None:
+                overlaps = verdicts[known.filter] = known.filter.overlaps(subscription.filter)
+            if overlaps:
+                publishers[known.publisher] = None
+        return list(publishers)
 
     # Streams.
 

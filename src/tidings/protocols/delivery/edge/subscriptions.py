@@ -42,7 +42,6 @@ G-51, G-55.
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -51,7 +50,7 @@ from tidings.model.filter import Filter
 from tidings.model.identity import TENANT_MARK, NodeId, tenant_of
 from tidings.model.weight import units_at_most
 from tidings.model.work import WORK
-from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
+from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, UnlookedNews, deliver, tell_missed
 from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.deliveries import joined, places_by_key
@@ -97,14 +96,6 @@ LOOKED_AT_ONCE_MAX = 64
 
 LOOK_UNITS = 75
 """The work of looking whether a subscription and an advertisement overlap, where no patterns meet."""
-
-
-class UnlookedNews(NamedTuple):
-    """Advertisements that became known of a publisher, and subscriptions that may have to ask because of them, the next
-    one last."""
-
-    news: list[Known]
-    left: list[ServedSubscription]
 
 
 class ServedSubscriptions:
@@ -288,7 +279,7 @@ class ServedSubscriptions:
         self.fetching.learn(known)
         unlooked = self.unlooked.get(known.publisher)
         news = [known] if unlooked is None else [*unlooked.news, known]
-        self.unlooked[known.publisher] = UnlookedNews(news, list(reversed(self.all.values())))
+        self.unlooked[known.publisher] = UnlookedNews(news, list(reversed(self.all.values())), {})
         if len(self.all) <= LOOKED_AT_ONCE_MAX:
             # There may be no time for it in this step: then the rest is looked at later.
             return [*self.look(now, known.publisher), *self.look_later(now)]
@@ -322,7 +313,7 @@ class ServedSubscriptions:
             # One that lags will ask for everything of the publisher anyway.
             if publisher in subscription.lagging or not subscription.is_complete or not self.is_current(subscription):
                 continue
-            if WORK.is_spent or any(subscription.concerns(known) for known in unlooked.news):
+            if WORK.is_spent or unlooked.concern(subscription):
                 effects += self.fetching.ask(now, subscription, [publisher])
             WORK.units += LOOK_UNITS * len(unlooked.news)
         if not unlooked.left:
