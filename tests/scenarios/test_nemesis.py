@@ -26,6 +26,7 @@ from tidings.sim.library.nemesis import (
     STRATEGIES,
     Stage,
     as_stage,
+    draw_drains,
     draw_network,
     draw_routing,
     make_stage_broker,
@@ -64,6 +65,17 @@ def test_every_promise_holds_whatever_fails(seed: int) -> None:
     assert result.judged["publications"] > 0
 
 
+# Up to six brokers are drained beside all that fails: clients move, and lose brokers while they do.
+def test_every_promise_holds_where_brokers_are_drained() -> None:
+    moves = 0
+    for seed in range(6):
+        scenario = find("nemesis").scenario({"drains": 6})
+        result = run_scenario(scenario, seed)
+        assert result.passed, "\n".join(map(str, result.problems))
+        moves += result.judged["moves"]
+    assert moves > 5
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     order = RunOrder(scenario="nemesis", seed=3)
     (_, first), (_, again) = run_all(find("nemesis"), [order, order])
@@ -92,6 +104,7 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
         assert isinstance(stage, Stage)
         routing = draw_routing(random_stream(seed, "nemesis routing"), "resuming")
         drawn.update([(routing.strategy, routing.reduction), *of_network(seed), *of_campaign(stage), *of_names(stage)])
+        drawn.update(["drain"] if draw_drains(stage, 2) else [])
         drawn.update({of_fault(fault) for fault in scenario.faults(stage, scenario.duration, seed).faults})
     expected: set[object] = {
         *product(STRATEGIES, REDUCTIONS),
@@ -112,6 +125,7 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
         *("crash of broker", "silent crash of broker", "crash of client", "pause of broker", "pause of client"),
         *("partition", "partition in one direction", "clog", "clock", "slow-disk", "full-disk", "corrupt"),
         *("break between brokers", "break of client", "end of client"),
+        "drain",
         *("names are known", "names are claims", "claims of a broker", "claims of a client", *WORDS),
     }
     assert not [each for each in expected if not drawn[each]]

@@ -32,6 +32,7 @@ from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
+from tidings.protocols.access.drain import Drain, Undrain
 from tidings.protocols.access.judge import Judge, open_judge
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tenancy import TenantJudge
@@ -126,6 +127,7 @@ def nemesis(
     repair: DrawnRepair = "any",
     popularity: DrawnPopularity = "any",
     failover: DrawnFailover = "any",
+    drains: int = 2,
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(
@@ -144,7 +146,7 @@ def nemesis(
         name="nemesis",
         topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed), popularity, failover),
         roles=lambda stage: cast_stage(as_stage(stage)),
-        workload=lambda stage, seed: script_of(as_stage(stage)),
+        workload=lambda stage, seed: [*script_of(as_stage(stage)), *draw_drains(as_stage(stage), drains)],
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
         faults=lambda stage, until, seed: draw_trouble(as_stage(stage), until, seed, faults, restarts, writer_restarts),
         checkers=lambda stage: [NemesisConductor(as_stage(stage).campaign)],
@@ -181,6 +183,17 @@ def script_of(stage: Stage) -> list[TimedInput]:
     if stage.repair != "path":
         return []
     return draw_rewirings(stage.brokers, stage.links, stage.campaign.until, stage.campaign.seed)
+
+
+def draw_drains(stage: Stage, most: int) -> list[TimedInput]:
+    """Brokers that are drained for a while, up to `most` times in half of the runs; all serve again in the end."""
+    rng = random_stream(stage.campaign.seed, "nemesis drains")
+    script: list[TimedInput] = []
+    for _ in range(rng.below(most + 1) if rng.random() < 0.5 else 0):
+        broker, begin = rng.choice(stage.brokers), rng.uniform(0.0, stage.campaign.until)
+        end = rng.uniform(begin, stage.campaign.until)
+        script += [TimedInput(round(begin, 3), broker, Drain()), TimedInput(round(end, 3), broker, Undrain())]
+    return script
 
 
 def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:

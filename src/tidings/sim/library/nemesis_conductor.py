@@ -43,7 +43,7 @@ from tidings.pubsub.client import (
     Took,
 )
 from tidings.pubsub.publications import decode_head, encode_head
-from tidings.pubsub.signals import PeerDown
+from tidings.pubsub.signals import PeerDown, PeerUp
 from tidings.sim.checkers import Checker, Problem
 from tidings.sim.library.nemesis_strangers import LetIn
 from tidings.sim.node import SimulatedNode
@@ -85,6 +85,10 @@ class NemesisConductor(Checker):
         self.readers = {reader.name: reader for reader in campaign.readers}
         self.writers = {writer.name: writer for writer in campaign.writers}
         self.forgetful = {broker.name for broker in campaign.brokers if not broker.is_durable}
+        self.served = {writer.name: {*writer.brokers} for writer in campaign.writers}
+        """The brokers that each writer may have been served by: one that is drained sends it to others."""
+        self.moves = 0
+        """How often a client was let in by another broker because its own was drained."""
         self.machines: dict[NodeId, Machine] = {}
         """Of each node the machine that it was last seen with: another one is another life."""
         self.numbers: dict[tuple[NodeId, Any], int] = {}
@@ -113,7 +117,7 @@ class NemesisConductor(Checker):
             return
         self.machines[node.id] = machine
         if node.id in self.forgetful and known is not None:
-            served = [writer.name for writer in self.campaign.writers if node.id in writer.brokers]
+            served = [writer.name for writer in self.campaign.writers if node.id in self.served[writer.name]]
             self.judge.forgot(served)
         elif node.id in self.readers or node.id in self.writers:
             self.begin_life(now, node, is_first=known is None)
@@ -336,6 +340,10 @@ class NemesisConductor(Checker):
                 self.judge.missed(self.subscriptions[node.id, number][0], name_of(publisher), count, reason)
             case PeerDown():
                 self.judge.interrupted(node.id)
+            case PeerUp(broker):
+                self.moves += bool(item.leaving)
+                self.judge.interrupted(node.id)
+                self.served.get(node.id, set()).add(broker)
             case Arrived():
                 self.arrived(now, node, item)
 
@@ -408,7 +416,7 @@ class NemesisConductor(Checker):
         return found
 
     def figures(self) -> dict[str, int]:
-        return self.judge.figures()
+        return {**self.judge.figures(), "moves": self.moves}
 
     def problem(self, finding: BrokenPromise, now: float) -> Problem:
         return Problem(f"{self.name}: {finding.promise}", finding.text, finding.who, now)
