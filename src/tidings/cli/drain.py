@@ -24,6 +24,9 @@ BrokerName = Annotated[str, typer.Argument(metavar="BROKER", help="The name of t
 LOOK_PERIOD = 0.2
 """Seconds between two looks at how far it is."""
 
+SILENCE_MAX = 60.0
+"""Seconds for which a broker that is drained may leave us without an answer."""
+
 ASKED_MAX = 10_000
 """Brokers that are asked for one by its name."""
 
@@ -81,25 +84,48 @@ Told = Callable[[DrainStep], None]
 
 
 async def drained(broker: str, reach: Reach, timeout: float | None, told: Told) -> bool:
-    """Whether it is safe to stop; `told` hears of each change."""
+    """Whether it is safe to stop; `told` hears of each change. A broker that has much to do may be slow to answer."""
     address = await find(broker, reach)
+    watch = DrainWatch(address, told)
     deadline = None if timeout is None else time.monotonic() + timeout
-    async with Inspector(address, reach.access) as inspector:
-        await inspector.drain(True)
-        before: DrainRow | None = None
-        while True:
-            (row,) = await inspector.table("drain", DrainRow)
-            if row.state == "serving":
-                raise NotDrained(f"{inspector.broker} takes clients again: somebody has undrained or restarted it")
-            if before is None or msgspec.structs.replace(row, seconds=before.seconds) != before:
-                told(DrainStep(inspector.broker, address, row))
-            before = row
-            if row.state == SAFE:
-                return True
-            if deadline is not None and time.monotonic() >= deadline:
-                show(f"{inspector.broker} is not safe to stop yet: it waits for {row.waits_for}", to_stderr=True)
-                return False
+    while not watch.is_safe:
+        try:
+            async with Inspector(address, reach.access) as inspector:
+                if watch.row is None:
+                    await inspector.drain(True)
+                while not await watch.look(inspector):
+                    if deadline is not None and time.monotonic() >= deadline:
+                        waits_for = "an answer" if watch.row is None else watch.row.waits_for
+                        show(f"{broker} is not safe to stop yet: it waits for {waits_for}", to_stderr=True)
+                        return False
+                    await asyncio.sleep(LOOK_PERIOD)
+        except NotInspected as problem:
+            if watch.row is None or problem.is_refused or time.monotonic() > watch.seen_at + SILENCE_MAX:
+                raise
             await asyncio.sleep(LOOK_PERIOD)
+    return True
+
+
+class DrainWatch:
+    """How far a broker is, as it was last seen."""
+
+    def __init__(self, address: str, told: Told) -> None:
+        self.address, self.told = address, told
+        self.row: DrainRow | None = None
+        self.seen_at = 0.0
+
+    @property
+    def is_safe(self) -> bool:
+        return self.row is not None and self.row.state == SAFE
+
+    async def look(self, inspector: Inspector) -> bool:
+        before, (row,) = self.row, await inspector.table("drain", DrainRow)
+        self.row, self.seen_at = row, time.monotonic()
+        if row.state == "serving":
+            raise NotDrained(f"{inspector.broker} takes clients again: somebody has undrained or restarted it")
+        if before is None or msgspec.structs.replace(row, seconds=before.seconds) != before:
+            self.told(DrainStep(inspector.broker, self.address, row))
+        return self.is_safe
 
 
 async def ended(broker: str, reach: Reach) -> None:

@@ -41,10 +41,10 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait between two attempts: a network that is whole again is linked again within it and a connection's
     time, so the bound on convergence rests on it. At least `retry_first`."""
 
-    drain_rate: float = 100.0
+    drain_rate: float = 50.0
     """Clients that a broker which is drained sends away in a second."""
 
-    drain_at_once: int = 100
+    drain_at_once: int = 50
     """Clients that were told to go and are still here; no further one is told meanwhile."""
 
     drain_patience: float = 15.0
