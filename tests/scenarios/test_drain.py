@@ -1,16 +1,26 @@
 """A broker is drained while its clients publish, wait for receipts, read and ask each other: nobody notices."""
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
+from random import SystemRandom
 from typing import Any
 
-from tests.scenarios.services import make_service
+import pytest
+
+from tests.scenarios.services import chain, command, make_service, where
 from tests.worlds.loopback import connect, url_of
-from tests.worlds.sockets import play
+from tests.worlds.sockets import QUIET, play, until
 from tidings import Client
+from tidings.model.identity import at
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
+from tidings.net.host import Host
 from tidings.net.inspector import Inspector
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.drain import DOES_NOT_KNOW
+from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.rows import DrainRow
 
 BEFORE, BEHIND = 30, 30
@@ -62,8 +72,9 @@ async def drained(service: BrokerService) -> DrainRow:
 def test_clients_of_a_broker_that_is_drained_go_elsewhere_and_lose_nothing() -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            a = await stack.enter_async_context(make_service("a"))
-            b = await stack.enter_async_context(make_service("b", a))
+            quick = {"access": {"drain_quiet": 0.2}}
+            a = await stack.enter_async_context(make_service("a", **quick))
+            b = await stack.enter_async_context(make_service("b", a, **quick))
             homes = {"ann": b, "ben": b, "": b, "far": a}
             talkers = [
                 Talker(await stack.enter_async_context(connect(url_of(home.address), name=name or None)), name)
@@ -80,5 +91,98 @@ def test_clients_of_a_broker_that_is_drained_go_elsewhere_and_lose_nothing() -> 
             assert (row.moved, row.let_go, row.clients) == (3, 0, 0)
             assert {each.client.broker for each in talkers} == {"a"}
             assert not any(each.client.namesakes for each in talkers)
+
+    play(scenario())
+
+
+async def hello(client: Client) -> str | None:
+    """The broker that serves it, when it has answered something."""
+    await client.flush()
+    return client.broker
+
+
+def test_the_command_finds_the_broker_by_its_name_and_says_when_it_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    async def scenario() -> None:
+        async with chain("a", "b", **{"access": {"drain_quiet": 0.1}}) as brokers:
+            a, b = brokers["a"], brokers["b"]
+            async with connect(url_of(b.address)) as client:
+                assert await command("drain", "b", "--json", *where(a)) == 0
+                assert client.broker == "a"
+            last = json.loads(capsys.readouterr().out.splitlines()[-1])
+            assert (last["broker"], last["row"]["state"], last["row"]["moved"]) == ("b", "safe to stop", 1)
+            assert b.why_not_ready() == "drained, and safe to stop"
+            assert await command("doctor", "--settle", "0", *where(a)) == 0
+            assert "b is drained, and safe to stop" in capsys.readouterr().out
+            async with connect(url_of(b.address)) as late:
+                assert await hello(late) == "a", "who comes is told where to go"
+            assert await command("undrain", address_text(b.address)) == 0
+            async with connect(url_of(b.address)) as back:
+                assert await hello(back) == "b"
+            assert await command("drain", "nobody", *where(a)) == 2
+            assert "there are a, b" in capsys.readouterr().err
+
+    play(scenario())
+
+
+def test_a_broker_without_another_one_keeps_its_clients_and_one_between_others_waits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def scenario() -> None:
+        async with chain("a", "b", "c", **{"access": {"drain_quiet": 0.1}}) as brokers:
+            assert await command("drain", "b", "--timeout", "1", *where(brokers["a"])) == 1
+            assert "there is no other way between these" in capsys.readouterr().err
+        async with make_service("alone") as alone, connect(url_of(alone.address)) as client:
+            assert await command("drain", "alone", *where(alone)) == 1
+            assert "there is no other broker where its clients could go" in capsys.readouterr().err
+            assert await hello(client) == "alone"
+
+    play(scenario())
+
+
+def test_a_client_that_does_not_know_how_to_go_is_let_go_after_a_while_and_counted() -> None:
+    async def scenario() -> None:
+        settings = {"access": {"drain_patience": 0.3, "drain_quiet": 0.1}}
+        async with chain("a", "b", **settings) as brokers:
+            b = brokers["b"]
+            address = at(*b.address)
+            access = GuestParams(brokers=(address,), when_drained="", retry_first=30.0, retry_max=30.0)
+            machine = ClientNode("old", access, SessionParams(), SystemRandom())
+            async with Host("old", machine, listen=None, peers={address: b.address}, log=QUIET):
+                await until(lambda: "old" in b.node.edge.clients)
+                row = await drained(b)
+                assert (row.let_go, row.moved, row.problem) == (1, 0, DOES_NOT_KNOW)
+
+    play(scenario())
+
+
+def test_what_is_asked_while_a_client_moves_is_answered() -> None:
+    """Requests to it and by it, history, and what is wanted without a promise."""
+
+    async def scenario() -> None:
+        async with chain("a", "b", access={"drain_quiet": 0.2}) as brokers, AsyncExitStack() as stack:
+            b, a = brokers["b"], brokers["a"]
+            here = await stack.enter_async_context(connect(url_of(b.address)))
+            there = await stack.enter_async_context(connect(url_of(a.address)))
+            is_over, asked = asyncio.Event(), [0, 0]
+
+            async def serve(client: Client) -> None:
+                async for event in await client.subscribe(f"to = '{client.name}'"):
+                    await client.reply(event, attributes={"n": event.attributes["n"]})
+
+            async def ask(client: Client, other: Client, place: int) -> None:
+                while not is_over.is_set() or asked[place] < 20:
+                    answer = await client.request({"to": other.name, "n": asked[place]})
+                    assert answer.attributes["n"] == asked[place]
+                    asked[place] += 1
+
+            serving = [asyncio.create_task(serve(client)) for client in (here, there)]
+            await until(lambda: len(a.node.edge.subscriptions.all) == len(b.node.edge.subscriptions.all) == 1)
+            asking = asyncio.gather(ask(here, there, 0), ask(there, here, 1))
+            await drained(b)
+            is_over.set()
+            await asking
+            assert here.broker == "a"
+            for task in serving:
+                task.cancel()
 
     play(scenario())

@@ -204,6 +204,13 @@ class BrokerNode(Node):
         neighbours = self.overlay.neighbours
         if self.overlay.is_tree and len(neighbours) > 1:
             return ONLY_WAY.format(count=len(neighbours), neighbours=", ".join(neighbours))
+        for part in (self.overlay, self.routing):
+            if unsettled := part.why_unsettled():
+                return f"its place in the network: {unsettled}"
+        if self.draining.peers and not neighbours:
+            return f"a place in the network, without which nobody can ask for the {stored_count(self.edge)} events here"
+        if self.backlog.waiting:
+            return "what its neighbours told of their tables"
         return unfinished(self.edge)
 
     def gauges(self) -> Iterator[Gauge]:

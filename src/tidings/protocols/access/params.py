@@ -44,13 +44,14 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
     drain_rate: float = 50.0
     """Clients that a broker which is drained sends away in a second."""
 
-    drain_at_once: int = 50
-    """Clients that were told to go and are still here; no further one is told meanwhile."""
+    drain_at_once: int = 20
+    """Clients that were told to go and are still here; no further one is told meanwhile, so that brokers with much to
+    do are not given more than they can take."""
 
     drain_patience: float = 15.0
     """Seconds that a client has to go, from the time when it was told; then its connection is ended."""
 
-    drain_quiet: float = 1.0
+    drain_quiet: float = 3.0
     """Seconds in which no event and no question of others came; then nothing passes through a broker that is drained.
     Longer than a message takes from one end of the network to the other."""
 
