@@ -24,6 +24,7 @@ from tidings.machine.effects import CancelTimer, Connect, Deliver, Send, SetTime
 from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.machine.streams import random_stream
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
+from tidings.protocols.delivery.local import LocalParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription, PublishBatch
@@ -50,7 +51,9 @@ class Row:
         self.nodes = {}
         for place, name in enumerate(self.names):
             near = tuple(self.names[other] for other in (place - 1, place + 1) if 0 <= other < BROKERS)
-            params = DispatcherParams(overlay=ScriptedParams(neighbours=near), routing=routing)
+            params = DispatcherParams(
+                overlay=ScriptedParams(neighbours=near), routing=routing, delivery=LocalParams(is_many=True)
+            )
             self.nodes[name] = Dispatcher(name, params, random_stream(place))
         started = {name: node.start(0.0) for name, node in self.nodes.items()}
         for name, effects in started.items():

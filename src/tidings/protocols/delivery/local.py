@@ -53,6 +53,10 @@ class LocalParams(msgspec.Struct, frozen=True):
     is_counting: bool = False
     """Whether what arrives is counted only, and not delivered."""
 
+    is_many: bool = False
+    """Whether each advertisement is one of a publisher of its own, with numbers of its own: the application stands for
+    many clients."""
+
 
 class LocalDelivery:
     """`LocalDelivery("a", LocalParams())`."""
@@ -73,6 +77,8 @@ class LocalDelivery:
         self.given = {"subscribe": 0, "advertise": 0}
         """Numbers that were given so far."""
         self.window = OpenWindow()
+        self.published: Counter[str] = Counter()
+        """By publisher."""
         self.waiting: dict[int, tuple[Any, Kind, int, str]] = {}
         """By our ticket: the application's, what it asked, its number, its filter."""
         self.tickets = 0
@@ -83,7 +89,7 @@ class LocalDelivery:
         self.waiting.clear()
         wants = [Want(self.key(number), parse(text)) for number, text in self.subscriptions.items()]
         offers = [
-            Offer(self.id_of(number), self.node_id, parse(text), latency=self.latencies.get(number, "any"))
+            Offer(self.id_of(number), self.publisher(number), parse(text), latency=self.latencies.get(number, "any"))
             for number, text in self.advertisements.items()
         ]
         return [*wants, *offers]
@@ -91,8 +97,11 @@ class LocalDelivery:
     def key(self, number: int) -> SubscriptionKey:
         return self.node_id, number
 
+    def publisher(self, advertisement: int) -> str:
+        return f"{self.node_id}.{advertisement}" if self.params.is_many else self.node_id
+
     def id_of(self, advertisement: int) -> str:
-        return f"{self.node_id}/{advertisement}@{self.node_id}"
+        return f"{self.publisher(advertisement)}/{advertisement}@{self.node_id}"
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
@@ -135,7 +144,7 @@ class LocalDelivery:
         self.advertisements[number] = text
         if latency != "any":
             self.latencies[number] = latency
-        return [*begun, Offer(self.id_of(number), self.node_id, filter, ours, latency)]
+        return [*begun, Offer(self.id_of(number), self.publisher(number), filter, ours, latency)]
 
     def close(self, ticket: Any, number: int, is_subscription: bool) -> list[Effect]:
         table = self.subscriptions if is_subscription else self.advertisements
@@ -176,9 +185,12 @@ class LocalDelivery:
     def batch(
         self, now: float, advertisement: int, heads: tuple[bytes, ...], payloads: tuple[bytes, ...]
     ) -> Publications:
-        first = self.window.take(len(heads))
-        numbers = tuple(range(first, self.window.next))
-        return Publications(self.node_id, self.id_of(advertisement), now, 0, numbers, heads, payloads)
+        self.window.take(len(heads))
+        publisher = self.publisher(advertisement)
+        first = self.published[publisher] + 1
+        self.published[publisher] += len(heads)
+        numbers = tuple(range(first, first + len(heads)))
+        return Publications(publisher, self.id_of(advertisement), now, 0, numbers, heads, payloads)
 
     def arrived(self, batch: Publications, wants: Wants) -> list[Effect]:
         effects: list[Effect] = []

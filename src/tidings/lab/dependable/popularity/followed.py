@@ -7,6 +7,8 @@ not be had, so followers follow a law of the same shape: of 81,306 accounts the 
 The tree is that of `LatencyTree`: PlanetLab hosts instead of the King data set of the source. What leaves the tree
 takes the latency that was measured between its two ends.
 
+Publishers of a broker are clients of their own: nothing of one waits for another, and batches are by publisher.
+
 Brokers are dispatchers, each with a bounded number of forwards in a second (`sim/throughput.py`); what comes beyond
 that waits. `capacity` is that number, calibrated as the specification says (3.7): the busiest broker of the plain
 system of E9 uses four fifths of it. Subscriptions are cut by ten, as is proposed there, and the capacity with them.
@@ -31,6 +33,7 @@ from tidings.machine.inputs import Input, Received
 from tidings.machine.node import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
+from tidings.protocols.delivery.local import LocalParams
 from tidings.protocols.gossip.lpbcast import GroupGossip, GroupPush, LpbcastParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.routing.carriage.direct import DirectPublications
@@ -165,7 +168,8 @@ class PopularWorld:
             near[name_of(child)].append(name_of(parent))
         routing, groups = self.setting.routing(), LpbcastParams(interval=GOSSIP_INTERVAL)
         for name, others in near.items():
-            params = DispatcherParams(overlay=ScriptedParams(neighbours=tuple(others)), routing=routing, groups=groups)
+            overlay, delivery = ScriptedParams(neighbours=tuple(others)), LocalParams(is_many=True)
+            params = DispatcherParams(overlay=overlay, routing=routing, groups=groups, delivery=delivery)
             self.simulator.add(name, partial(make_broker, name, params, self.setting))
 
     def speak(self) -> None:
