@@ -16,7 +16,10 @@ from tidings.model.errors import UsageError
 NUMBERS = {"dependable": 25, "transport": 25, "dynamic-topologies": 34, "peer-to-peer": 41}
 """How many experiments each specification has."""
 
-OWN = ("transport/friendliness", "transport/loss", "dynamic-topologies/ends", "dynamic-topologies/patience")
+OWN = (
+    *("dependable/measures", "transport/friendliness", "transport/loss"),
+    *("dynamic-topologies/ends", "dynamic-topologies/patience"),
+)
 """Those that are in none."""
 
 

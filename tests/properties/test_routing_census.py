@@ -16,6 +16,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.routing.census import TOO_MANY_COUNTED, Tally
 from tidings.protocols.routing.messages import AdvertisementAdded, Counted, TablesBegun
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
+from tidings.protocols.routing.popularity import gain_of
 from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, Want
@@ -56,6 +57,7 @@ def right_census(model: RoutingModel, name: str, advertisement: str) -> dict[str
     return census
 
 
+@pytest.mark.spec("S-52")
 @given(st.integers(0, 2**32))
 def test_at_rest_every_count_is_that_of_one_who_sees_everything(seed: int) -> None:
     rng = Random(seed)
@@ -82,7 +84,12 @@ def test_at_rest_every_count_is_that_of_one_who_sees_everything(seed: int) -> No
         assert router.census is not None
         for advertisement, (home, _) in model.offers.items():
             if home in reachable:
-                assert router.census.behind(advertisement) == right_census(model, name, advertisement)
+                right = right_census(model, name, advertisement)
+                assert router.census.behind(advertisement) == right
+                for side, tally in right.items():
+                    if side is not None:
+                        gain = tally.subscriptions / (tally.hop_sum / tally.subscriptions)
+                        assert gain_of(router.census.toward(side, advertisement)) == pytest.approx(gain), "PO-3"
 
 
 def counting(**params: int) -> Router:

@@ -83,6 +83,15 @@ def test_the_delivery_ratio_is_of_what_the_workload_owes() -> None:
     assert only("false_positives", records, due)["false_positives"] == 1
 
 
+@pytest.mark.spec("S-44")
+def test_the_delivery_ratio_of_the_example() -> None:
+    """4.6.2 (X-7): of the first publication both subscribers got it, of the second one of three."""
+    records = [publish(0, "p", "p1"), publish(0, "p", "p2")]
+    records += [deliver(1, "a", "p1"), deliver(1, "b", "p1"), deliver(1, "c", "p2")]
+    due = [("r", "p1", "a"), ("r", "p1", "b"), ("r", "p2", "c"), ("r", "p2", "d"), ("r", "p2", "e")]
+    assert only("delivery_ratio", records, due)["delivery_ratio"] == 0.6
+
+
 def test_two_subscriptions_of_a_client_are_no_repeat_and_the_same_one_twice_is() -> None:
     one, two = '{"subscription":1}', '{"subscription":2}'
     records = [deliver(1, "a", "1", one), deliver(2, "a", "1", two), deliver(3, "a", "1", two)]
