@@ -2,6 +2,7 @@
 
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -121,8 +122,8 @@ class PromisingModel(RoutingModel):
     """Notes what each subscription must get: events accepted after its receipt, of publishers that its broker knew when
     it was asked, or that have a receipt themselves."""
 
-    def __init__(self, rng: Random, strategy: StrategyName, reduction: ReductionName, size: int) -> None:
-        super().__init__(rng, strategy, reduction, size)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         self.asked: dict[SubscriptionKey, tuple[int, set[str]]] = {}
         self.offer_tickets: dict[str, int] = {}
         self.owed: dict[SubscriptionKey, list[tuple[str, int]]] = {}

@@ -16,7 +16,6 @@ from tidings.protocols.routing.params import ActivationName, FlushName, Reductio
 from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.repairs.strawman import Strawman
 from tidings.protocols.routing.repairs.timed import TimedRepair
-from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 REPAIRS: tuple[MakeRepair, ...] = (Strawman, TimedRepair)
@@ -175,7 +174,7 @@ class ScriptedModel(RoutingModel):
         nodes = {
             name: Node(
                 {"overlay": ScriptedOverlay(name, ScriptedParams(self.near(name))), "routing": router},
-                tells=(LinkWanted, LinkUnwanted, *Router.tells),
+                tells=(LinkWanted, LinkUnwanted, *router.tells),
             )
             for name, router in self.routers.items()
         }

@@ -22,8 +22,6 @@ PAGE = ROOT / "docs/reference/notes.md"
 WAITING: dict[type[Note], str] = {
     notes.Misrouted: "dynamic topologies",
     notes.PlanMade: "planned change",
-    notes.PlanExecuted: "planned change",
-    notes.Shifted: "planned change",
     notes.RoundTripMeasured: "feeds",
     notes.PathMeasured: "feeds",
     notes.CoverageCounted: "feeds",

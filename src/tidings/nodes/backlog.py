@@ -70,7 +70,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.packets import changes_of, size_of_told
-from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
+from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited, ShiftWord
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications, PublicationsAround
 
@@ -113,7 +113,20 @@ FREE = frozenset(
 
 ORDERED = frozenset(
     (
-        *(*CHANGES, *BARRIERS, *NAMED, *FREE, TablesTold, Counted, *INTERESTS, Activate, Flush, PathEdit, PathEdited),
+        *(
+            *CHANGES,
+            *BARRIERS,
+            *NAMED,
+            *FREE,
+            TablesTold,
+            Counted,
+            *INTERESTS,
+            Activate,
+            Flush,
+            PathEdit,
+            PathEdited,
+            ShiftWord,
+        ),
         *(Reference, PackedReferences, LookFar, FetchFar, NamesakeFar),
     )
 )

@@ -26,6 +26,8 @@ from tidings.protocols.access.access import Access
 from tidings.protocols.access.drain import Draining
 from tidings.protocols.access.judge import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.coordination.coordination import Coordination
+from tidings.protocols.coordination.params import CoordinationParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -40,6 +42,8 @@ from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.repairs.shift import ShiftRepair
+from tidings.protocols.routing.router import Router
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications, PublicationsAround
 from tidings.pubsub.rows import BrokerRow, Gauge, View
@@ -77,6 +81,9 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     """Where routing goes by popularity and gossips."""
     failover: FailoverParams = FailoverParams()
     """Where routing asks for it (`RoutingParams.failover`)."""
+    coordination: CoordinationParams = CoordinationParams()
+    """Taking part in plans, and carrying them out; only where the overlay is scripted and the repair is "shift" can a
+    plan say which neighbours there are."""
     presence: PresenceParams | None = None
     """Whether neighbours that fall silent are looked for; else the host says who is gone."""
 
@@ -126,6 +133,13 @@ class BrokerNode(Node):
             routing = fitted_routing(routing, gives_guarantees=True)
         self.overlay, self.routing = make_parts(node_id, params.overlay, routing, rng)
         self.draining.tells = tuple(kind for kind in Draining.tells if kind in self.overlay.hears)
+        self.coordination = Coordination(
+            node_id,
+            params.coordination,
+            neighbours=lambda: self.overlay.neighbours,
+            is_steered=isinstance(self.routing, Router) and isinstance(self.routing.repair, ShiftRepair),
+            is_open=judge is open_judge,
+        )
         self.edge = Edge(
             node_id,
             params.delivery,
@@ -138,7 +152,14 @@ class BrokerNode(Node):
             lambda: self.row() if own is None else own(self.row()),
             configured=params.access.links,
             is_open=judge is open_judge,
-            views={**NO_ROWS, **self.routing.views(), **self.edge.views(), **self.draining.views(), **(views or {})},
+            views={
+                **NO_ROWS,
+                **self.routing.views(),
+                **self.edge.views(),
+                **self.draining.views(),
+                **self.coordination.views(),
+                **(views or {}),
+            },
             is_synchronised=self.routing.is_synchronised,
             params=params.inspection,
         )
@@ -148,6 +169,7 @@ class BrokerNode(Node):
             "access": self.access,
             "draining": self.draining,
             "overlay": self.overlay,
+            "coordination": self.coordination,
             "routing": self.routing,
             "delivery": self.edge,
             "inspection": self.inspection,

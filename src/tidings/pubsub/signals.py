@@ -7,6 +7,8 @@ Protocols do not import each other; they meet in a node, and these values are th
     routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped,
                                                                 Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
+    plans       which link takes the place of which              NeighbourWanted, NeighbourUnwanted, ShiftBegun,
+                                                                ShiftStopped, ShiftDecided, ShiftOver
     any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
     groups      brokers that want the same, and tell each other GroupJoined, GroupLeft, GroupSaid, GroupHeard,
                                                                 GroupViewed
@@ -310,6 +312,59 @@ class GroupViewed(Signal, frozen=True):
 
     advertisement: AdvertisementId
     members: tuple[Contact, ...]
+
+
+# Plans carried out: between whoever carries them out, the overlay that they steer, and routing.
+
+
+class NeighbourWanted(Signal, frozen=True):
+    """To an overlay that is told its neighbours: this is one from now on."""
+
+    contact: Contact
+    reconfiguration: ReconfigurationId = ""
+
+
+class NeighbourUnwanted(Signal, frozen=True):
+    """To the same: this is none any more."""
+
+    neighbour: NodeId
+    reconfiguration: ReconfigurationId = ""
+
+
+class ShiftBegun(Signal, frozen=True):
+    """To routing, at each of the three: the link between `mover` and `old` is to give way to one between `mover` and
+    `new`, which come together under the name of the shift. `old` and `new` are neighbours."""
+
+    shift: ReconfigurationId
+    mover: NodeId
+    old: NodeId
+    new: NodeId
+    timeout: float
+    """Seconds after which the mover gives it up, if it is not done."""
+
+
+class ShiftStopped(Signal, frozen=True):
+    """To routing: give it up, if that is still possible."""
+
+    shift: ReconfigurationId
+    reason: str
+
+
+class ShiftDecided(Signal, frozen=True):
+    """From routing, at the mover: from now on the new link stands for the old one."""
+
+    shift: ReconfigurationId
+    old: NodeId
+    new: NodeId
+
+
+class ShiftOver(Signal, frozen=True):
+    """From routing: this broker has nothing more to do for the shift. At the mover the old link, or if it is not done
+    the new one, may go now."""
+
+    shift: ReconfigurationId
+    is_done: bool
+    problem: str = ""
 
 
 # From access: who is at the other end of a link.

@@ -10,7 +10,7 @@ is an application: in the node itself by a request, or a client with the role "a
     deployer to agents        Engage -> Engaged                  take part in this plan, and in no other
                               ActionOrder -> ActionReported                  carry out this action of it
                               Disengage -> Disengaged            the plan is over
-    agents to each other      Prepare -> Prepared, Committed, Decide    one shift
+    agents to each other      Prepare -> Prepared           a shift; the rest is routing's (`routing/repairs/shift.py`)
 
 Progress is told by rows and notes, never pushed: `PlanRow` (one row: state, step, actions done, problem), a
 `PlannedActionRow` for each action, and `CoordinationRow` for the paths that ZooKeeper would have (/itt/plan/steps/1/2,
@@ -124,50 +124,27 @@ class ActionReported(Message, frozen=True):
 
 
 class Disengage(Message, frozen=True):
-    """The plan is over. Where the tree has a root, this is your place in it now."""
+    """The plan is over."""
 
     plan: Name
-    above: OptionalName
-    depth: Count
 
 
 class Disengaged(Message, frozen=True):
     plan: Name
 
 
-# One shift: its coordinator is the old neighbour.
-
-ShiftName = Name
+# One shift: the broker that moves decides it, alone (`routing/repairs/shift.py`).
 
 
 class Prepare(Message, frozen=True):
-    """From the old neighbour: be ready for the shift that your deployer ordered."""
+    """From the broker that moves: be ready for the shift that your deployer ordered."""
 
-    shift: ShiftName
-    brokers: Annotated[tuple[Contact, ...], Meta(min_length=3, max_length=3)]
+    shift: Name
+    plan: Name
+    number: Count
 
 
 class Prepared(Message, frozen=True):
-    shift: ShiftName
+    shift: Name
     problem: Text
     """Why it is not; empty where it is."""
-
-
-class Decide(Message, frozen=True):
-    """To the old neighbour: has this shift been decided?"""
-
-    shift: ShiftName
-
-
-class Decided(Message, frozen=True):
-    """From the old neighbour. A shift that it knows nothing of is off."""
-
-    shift: ShiftName
-    is_on: bool
-
-
-class ShiftFinished(Message, frozen=True):
-    """To the old neighbour: the new link is all that I have of the old one."""
-
-    shift: ShiftName
-    problem: Text

@@ -22,9 +22,8 @@ class CoordinationParams(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the order for a shift to the moment at which both ends of the new link are ready; a shift that takes
     longer is given up, and the old link stays. At most `step_timeout`."""
 
-    quiet_timeout: float = 30.0
-    """Seconds for which a shift waits until no receipt is pending across the link that goes; as long as
-    `RoutingParams.ack_timeout`, after which none can be."""
+    is_durable: bool = False
+    """Whether what a plan has come to survives a crash of the broker that carries it out."""
 
     ask_again_after: float = 1.0
     """Seconds after which an order, or a question for a decision, is repeated where there was no answer."""
@@ -33,7 +32,7 @@ class CoordinationParams(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbours that a broker may have, also for the moment of a shift; one that would have more refuses it."""
 
     def __post_init__(self) -> None:
-        for name in ("step_timeout", "engage_timeout", "prepare_timeout", "quiet_timeout", "ask_again_after"):
+        for name in ("step_timeout", "engage_timeout", "prepare_timeout", "ask_again_after"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         if self.prepare_timeout > self.step_timeout:

@@ -16,6 +16,9 @@ State. `wanted`: the neighbours we were asked for. `peers`: who is linked, and h
 more number each time that an end asks for it, and `Unlinked` says which number it has heard of, so that it does not
 undo what was asked after it.
 
+A plan that is carried out by brokers themselves asks by signals (`NeighbourWanted`, `NeighbourUnwanted`). Its link
+changes hands at one end, the one that moves, and what that end has left it does not take back unasked.
+
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`, `NeighbourReplaced`, `LinkWanted` and
 `LinkUnwanted`. No timers. A stream that breaks takes the neighbour down, and its return brings it up again.
 
@@ -30,8 +33,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Input, Received, Request, Signal
+from tidings.machine.effects import Drop, Effect, Load, Save, Send
+from tidings.machine.inputs import Input, Loaded, Received, Request, Signal
 from tidings.machine.message import Contact
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Linked, Unlinked
@@ -41,11 +44,14 @@ from tidings.pubsub.signals import (
     LinkWanted,
     NeighbourDown,
     NeighbourReplaced,
+    NeighbourUnwanted,
     NeighbourUp,
+    NeighbourWanted,
     PeerDown,
     PeerUp,
     Placed,
     ReconfigurationId,
+    ShiftDecided,
 )
 
 USER = "overlay"
@@ -64,6 +70,12 @@ class ScriptedParams(msgspec.Struct, frozen=True, tag_field="kind", tag="scripte
     above: NodeId | None = None
     """The neighbour on the way to the root, where somebody asks for places (`Placed`)."""
     depth: int = 0
+
+    takes_configured: bool = False
+    """Whether the links that are configured are the neighbours at first, beside those that are named."""
+
+    is_durable: bool = False
+    """Whether a change of neighbours by a plan survives a crash."""
 
 
 class AddNeighbour(Request, frozen=True):
@@ -85,6 +97,9 @@ class TellReplaced(Request, frozen=True):
     far: NodeId
     path: tuple[NodeId, ...] = ()
 
+
+LEFT_MAX = 1000
+"""Neighbours of which it is remembered that they were left."""
 
 Step = tuple[NodeId, Request]
 """A broker, and what is asked of it."""
@@ -113,6 +128,16 @@ def rewiring(
     return broken, linked, told
 
 
+KEPT = "neighbours"
+
+
+class KeptNeighbours(msgspec.Struct, frozen=True):
+    """What survives a crash, as JSON."""
+
+    wanted: list[Contact]
+    left: list[NodeId]
+
+
 class Wanted(msgspec.Struct):
     """A neighbour that we were asked for: its `number` grows with each time."""
 
@@ -133,7 +158,10 @@ class ScriptedOverlay:
     """`ScriptedOverlay("b", ScriptedParams(neighbours=("a", "c")))`."""
 
     messages: tuple[type, ...] = (Linked, Unlinked)
-    hears: tuple[type, ...] = (PeerUp, PeerDown, AddNeighbour, RemoveNeighbour, TellReplaced)
+    hears: tuple[type, ...] = (
+        *(PeerUp, PeerDown, AddNeighbour, RemoveNeighbour, TellReplaced),
+        *(NeighbourWanted, NeighbourUnwanted, ShiftDecided),
+    )
     tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted)
     level = Level.PATHS
     is_tree = True
@@ -143,6 +171,13 @@ class ScriptedOverlay:
         self.numbers = len(self.params.neighbours)
         self.wanted = {name: Wanted(number, "") for number, name in enumerate(self.params.neighbours, start=1)}
         self.peers: dict[NodeId, ScriptedPeer] = {}
+        self.undecided: dict[NodeId, None] = {}
+        """Neighbours for the sake of a shift that is not decided: after a crash they are none."""
+        self.saved = b""
+        self.contacts: dict[NodeId, Contact] = {}
+        self.left: dict[NodeId, None] = {}
+        """Neighbours that we left by a plan. One that has not heard of it, or has forgotten it in a crash, may say
+        still that it was asked for the link; then it is told again."""
         self.epochs = 0
         self.is_telling_places = False
 
@@ -161,30 +196,81 @@ class ScriptedOverlay:
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(name, STARTED_AGAIN)]
         place = [Placed(self.params.above, self.params.depth)] if self.is_telling_places else []
+        if self.params.is_durable:
+            return [*effects, *place, Load(KEPT)]
         return [*effects, *place, *(LinkWanted(Contact(name), USER) for name in self.wanted)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = self.take(now, input)
+        return effects if not self.params.is_durable or type(input) is Loaded else [*effects, *self.keep()]
+
+    def loaded(self, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
+        """What a plan has made of us before we started."""
+        try:
+            kept = msgspec.json.decode(dict(entries).get(KEPT, b"null"), type=KeptNeighbours | None)
+        except msgspec.DecodeError:
+            kept = None
+        if kept is not None:
+            self.wanted = {each.node: Wanted(number, "") for number, each in enumerate(kept.wanted, start=1)}
+            self.numbers, self.left = len(self.wanted), dict.fromkeys(kept.left)
+            self.contacts = {each.node: each for each in kept.wanted}
+            self.saved = dict(entries)[KEPT]
+        asked = [LinkWanted(self.contacts.get(name, Contact(name)), USER) for name in self.wanted]
+        return [*asked, *(effect for name in list(self.peers) for effect in self.link(name))]
+
+    def keep(self) -> list[Effect]:
+        """Save who our neighbours are to be, where that has changed."""
+        wanted = [name for name in self.wanted if name not in self.left and name not in self.undecided]
+        kept = KeptNeighbours([self.contacts.get(name, Contact(name)) for name in wanted], list(self.left))
+        data = msgspec.json.encode(kept)
+        if data == self.saved or (not self.saved and not self.left):
+            return []
+        self.saved = data
+        return [Save(KEPT, data)]
+
+    def take(self, now: float, input: Input) -> list[Effect]:
         match input:
+            case Loaded(_, entries):
+                return self.loaded(entries)
+            case ShiftDecided(_, old, new):
+                self.undecided.pop(new, None)
+                self.left[old] = None
+                return []
             case Received(sender, message):
                 peer = self.peers.get(sender)
                 return [Drop(message, NOT_A_PEER)] if peer is None else self.hear(sender, peer, message)
             case PeerUp(broker):
                 effects = self.lose(broker, STARTED_AGAIN)
                 self.peers[broker] = ScriptedPeer()
+                if self.params.takes_configured and input.is_configured and not self.saved:
+                    self.contacts[broker] = Contact(broker, input.address)
+                    if broker not in self.left and broker not in self.wanted:
+                        self.numbers += 1
+                        self.wanted[broker] = Wanted(self.numbers, "")
                 return [*effects, *self.link(broker)]
             case PeerDown(broker, _, reason):
                 return self.lose(broker, reason)
-            case AddNeighbour(contact, reconfiguration):
+            case AddNeighbour(contact, reconfiguration) | NeighbourWanted(contact, reconfiguration):
                 return self.add(contact, reconfiguration)
-            case RemoveNeighbour(neighbour, reconfiguration):
+            case RemoveNeighbour(neighbour, reconfiguration) | NeighbourUnwanted(neighbour, reconfiguration):
+                self.left.pop(neighbour, None)
+                self.undecided.pop(neighbour, None)
+                if type(input) is NeighbourUnwanted:
+                    self.left[neighbour] = None
+                    if len(self.left) > LEFT_MAX:
+                        del self.left[next(iter(self.left))]
                 return self.remove(neighbour, reconfiguration)
             case TellReplaced(reconfiguration, lost, near, far, path):
                 return [NeighbourReplaced(reconfiguration, lost, near, far, path)]
         return []
 
     def add(self, contact: Contact, reconfiguration: ReconfigurationId) -> list[Effect]:
+        self.left.pop(contact.node, None)
+        self.contacts[contact.node] = contact
         if contact.node in self.wanted:
             return []
+        if reconfiguration:
+            self.undecided[contact.node] = None
         self.numbers += 1
         self.wanted[contact.node] = Wanted(self.numbers, reconfiguration)
         return [LinkWanted(contact, USER), *self.link(contact.node)]
@@ -212,6 +298,10 @@ class ScriptedOverlay:
                 if peer.is_leaving:
                     # It has not heard that we let go; if it wants us still, it says so again.
                     return []
+                if sender in self.left and sender not in self.wanted:
+                    if not reconfiguration:
+                        return [Send(sender, Unlinked(number, reconfiguration))]
+                    del self.left[sender]
                 peer.heard = number
                 return self.bring_up(sender, peer, reconfiguration)
             case Unlinked() if peer.is_leaving:
@@ -248,6 +338,9 @@ class ScriptedOverlay:
         peer = self.peers.pop(name, None)
         if peer is None:
             return []
+        if peer.epoch is not None and name in self.wanted:
+            # If it comes back that is no change any more.
+            self.wanted[name].reconfiguration = ""
         effects = self.take_down(name, peer, reason)
         return [*effects, LinkUnwanted(name, USER)] if peer.is_leaving and name not in self.wanted else effects
 

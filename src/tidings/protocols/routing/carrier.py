@@ -35,6 +35,7 @@ from tidings.protocols.routing.carriage.carriage import Carriage, Parcel
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.finder import Finder, Picks, Route
 from tidings.protocols.routing.heavy import HeavyBatch, HeavyBatches
+from tidings.protocols.routing.held import HeldMark, HeldPublications
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.params import RoutingParams
@@ -74,6 +75,8 @@ class BatchCarrier:
         self.carriage: Carriage = make_carriage(self)
         self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
+        self.held: HeldPublications | None = None
+        """What waits while a link takes the place of another."""
         self.in_vain: Callable[[float], list[Effect]] | None = None
         """Something came here that nobody wants, while a lost neighbour is waited for; for the repair."""
 
@@ -132,11 +135,14 @@ class BatchCarrier:
         problem = self.problem_of(link, skipped.publisher, skipped.advertisement)
         if problem:
             return [*effects, Drop(skipped, problem)]
+        if self.held is not None and self.held.holds(link.neighbour):
+            self.held.put_mark(link.neighbour, skipped)
+            return effects
         return effects + self.pass_mark_on(link.neighbour, skipped)
 
     def pass_mark_on(self, source: LiveHop, skipped: PublicationsSkipped) -> list[Effect]:
         wanting = [hop for hop, texts in self.tables.texts.items() if texts and isinstance(hop, str)]
-        away = {source, *self.tables.absent}
+        away = {source, *self.tables.absent, *self.tables.shut}
         others = [hop for hop in dict.fromkeys((*self.finder.always, *wanting)) if hop not in away]
         effects = self.carriage.skip(skipped, others)
         return [*effects, Skipped(skipped.advertisement, skipped.publisher, skipped.through)]
@@ -162,11 +168,32 @@ class BatchCarrier:
         return pick(batch, new, batch.receipt) if new else cut(batch, slice(0), batch.receipt)
 
     def carry(self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None) -> list[Effect]:
-        """At once, or when there is time for it."""
+        """At once, or when there is time for it, or when a shift is over."""
+        if self.held is not None and self.held.holds(source):
+            return self.hold(source, batch, request)
         if not self.heavy.must_wait(source, batch):
             return self.carry_now(now, source, batch, request)
         effects = self.wait(now, source, batch, request)
         return effects if request is None or not request.problem else effects + request.answer(request.problem)
+
+    def hold(self, source: LiveHop, batch: Publications, request: PendingRequest | None) -> list[Effect]:
+        """It is carried on when the shift is over; beyond the bound it is left out, and the mark waits in its place."""
+        assert self.held is not None
+        if self.held.put(source, batch, request):
+            return []
+        self.held.put_mark(source, PublicationsSkipped(batch.publisher, batch.advertisement, batch.numbers[-1]))
+        return [Drop(batch, LEFT_OUT), *(request.answer(LEFT_OUT) if request is not None else ())]
+
+    def release(self, now: float) -> list[Effect]:
+        """Nothing is held any more: what was goes its way, in the order in which it came."""
+        held, self.held = self.held, None
+        effects: list[Effect] = []
+        for each in () if held is None else held.waiting:
+            if isinstance(each, HeldMark):
+                effects += self.pass_mark_on(each.source, each.mark)
+            else:
+                effects += self.carry(now, each.source, each.batch, each.request)
+        return effects
 
     def wait(
         self,
@@ -240,7 +267,7 @@ class BatchCarrier:
         effects: list[Effect],
     ) -> None:
         """Without routes."""
-        away = {source, *self.tables.absent}
+        away = {source, *self.tables.absent, *self.tables.shut}
         choices = {link: tuple(places) for link, places in links.places.items() if link not in away}
         picks = {places: pick(batch, places, batch.receipt) for places in dict.fromkeys(choices.values())}
         self.pass_on(now, source, [(link, picks[places]) for link, places in choices.items()], request, effects)

@@ -142,8 +142,9 @@ class Finder:
                 continue
             if self.always:
                 links = tuple(dict.fromkeys(self.always + links))
-            if self.tables.absent:
-                links = tuple(link for link in links if link not in self.tables.absent)
+            if self.tables.absent or self.tables.shut:
+                away = {*self.tables.absent, *self.tables.shut}
+                links = tuple(link for link in links if link not in away)
             if source in links:
                 links = tuple(link for link in links if link != source)
             route = self.routes.get((links, keys))

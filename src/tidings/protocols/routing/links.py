@@ -131,6 +131,14 @@ class NeighbourLink:
         self.filters_walk, self.offers_walk = TableWalk(), TableWalk()
         self.news: deque[tuple[int, AdvertisementId, PendingRequest]] = deque()
         """Advertisements from there that count when the walk through the filters has come so far."""
+        self.parked: dict[AdvertisementId, list[PendingRequest]] = {}
+        """Those that nobody else told, while the link is shut, with the requests that wait until it is not any more and
+        they count."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether both ends have told the other everything, as far as they know."""
+        return self.is_told and not self.is_telling and self.filters_walk.is_over and self.offers_walk.is_over
 
     @property
     def is_settled(self) -> bool:
@@ -166,11 +174,25 @@ class NeighbourLink:
         self.asker.is_gone = True
         self.asker = Asker(self.neighbour)
         self.news.clear()
+        self.parked.clear()
         return [*self.filters_walk.end(), *self.offers_walk.end()]
 
     def resume(self, epoch: int, reconfiguration: ReconfigurationId, life: int, flow: TableFlow) -> None:
         """The neighbour is there again."""
         self.epoch, self.reconfiguration, self.life, self.flow = epoch, reconfiguration, life, flow
+
+    def loosen(self) -> list[Effect]:
+        """Others stand in for the neighbour: whoever waits until it can be told something waits for it no more, and
+        what it told that has no consequences yet will have none."""
+        effects = [effect for _, _, request in self.news for effect in self.ledger.settle(request)]
+        for requests in self.parked.values():
+            effects += [effect for request in requests for effect in self.ledger.settle(request)]
+        for walk in (self.filters_walk, self.offers_walk):
+            for request in [request for waiting in walk.late.values() for request in waiting]:
+                request.unanswered -= 1
+                effects += self.ledger.settle(request)
+            walk.late = {}
+        return effects
 
     def close(self) -> list[Effect]:
         """Neither end knows anything of the other any more."""

@@ -210,3 +210,10 @@ def packed_answers(effects: list[Effect]) -> list[Effect]:
         for begin in range(0, len(numbers), CHANGES_PACKED_MAX):
             packed.append(Send(neighbour, many(tuple(numbers[begin : begin + CHANGES_PACKED_MAX]), *content)))
     return packed
+
+
+def answers_of(answers: ChangesInstalled | ChangesNotInstalled) -> list[Installed | NotInstalled]:
+    """As if each had come by itself."""
+    if isinstance(answers, ChangesInstalled):
+        return [Installed(number, answers.brokers, answers.brokers_count) for number in answers.numbers]
+    return [NotInstalled(number, answers.reason) for number in answers.numbers]

@@ -11,7 +11,7 @@ from tidings.model.identity import NodeId
 
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
-RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path"]
+RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path", "shift"]
 ActivationName = Literal["symmetric", "asymmetric", "siblings"]
 FlushName = Literal["flood", "path", "none"]
 FailoverChoice = Literal["none", "gossip"]

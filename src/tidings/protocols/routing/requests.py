@@ -201,6 +201,25 @@ class Ledger:
         self.unanswered.pop(neighbour, None)
         return effects
 
+    def forgive(self, neighbour: NodeId) -> list[Effect]:
+        """What it has not answered was told to others as well, who stand in for it."""
+        effects: list[Effect] = []
+        for number in list(self.unanswered.get(neighbour, {})):
+            effects += self.succeed(neighbour, number, (), 0)
+        self.unanswered.pop(neighbour, None)
+        return effects
+
+    def answer_changes(self, asker: Asker) -> list[Effect]:
+        """What it asked to be told on is told by others as well, who wait for the same answers."""
+        waiting = [
+            request
+            for entries in self.unanswered.values()
+            for entry in entries.values()
+            for request in entry.waiting
+            if request.asker is asker and not request.is_batch
+        ]
+        return [effect for request in waiting if not request.is_done for effect in request.answer()]
+
     def expire(self, now: float) -> list[Effect]:
         self.is_timed = False
         effects: list[Effect] = []

@@ -19,11 +19,11 @@ Timers: ("rest", neighbour).
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import packed_answers
 from tidings.protocols.routing.state import State
-from tidings.protocols.routing.subscriptions import RoutingAdvertisements
 
 TIMER = "rest"
 

@@ -52,6 +52,7 @@ from tidings.machine.window import TakenBytes
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.adrift import TIMER as ADRIFT_TIMER
+from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
@@ -78,7 +79,7 @@ from tidings.protocols.routing.messages import (
     TablesTaken,
     TablesTold,
 )
-from tidings.protocols.routing.packets import changes_of, packed_answers, size_of_told
+from tidings.protocols.routing.packets import answers_of, changes_of, packed_answers, size_of_told
 from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
 from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_level
 from tidings.protocols.routing.repairs.repair import Repair
@@ -86,7 +87,7 @@ from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.rests import TIMER as REST_TIMER
 from tidings.protocols.routing.rests import RestingLinks
 from tidings.protocols.routing.state import NO_NEIGHBOUR, NO_SUCH_PART, State
-from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.protocols.routing.walks import TIMER as TURN_TIMER
 from tidings.protocols.routing.walks import Walker
@@ -112,6 +113,8 @@ from tidings.pubsub.signals import (
     Unwant,
     Want,
 )
+
+ANSWERS = frozenset((Installed, NotInstalled, ChangesInstalled, ChangesNotInstalled, Reached, NotReached))
 
 OnInput = Callable[[float, Any], list[Effect]]
 OnMessage = Callable[[float, NeighbourLink, Any], list[Effect]]
@@ -157,7 +160,8 @@ class Router:
         }
         """Who takes what may come from nodes that are no neighbours, too."""
         self.messages = (*Router.messages, *self.from_anybody)
-        self.hears, self.tells = (*Router.hears, *carriage.hears), (*Router.tells, *carriage.tells)
+        self.hears = (*Router.hears, *carriage.hears, *self.repair.hears)
+        self.tells = (*Router.tells, *carriage.tells, *self.repair.tells)
         self.is_best_effort, self.overtakes = self.params.is_best_effort, self.params.overtakes
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
@@ -170,6 +174,7 @@ class Router:
             NeighbourDown: self.neighbour_down,
             NeighbourReplaced: self.repair.replaced,
             **dict.fromkeys(carriage.hears, carriage.hear),
+            **dict.fromkeys(self.repair.hears, self.repair.hear),
         }
         self.on_change: dict[type, OnMessage] = {
             SubscriptionAdded: self.subscriptions.added,
@@ -302,6 +307,11 @@ class Router:
             return self.tables_begun(now, link, message)
         if type(message) in self.from_anybody:
             return self.from_anybody[type(message)](now, sender, message)
+        if (former := self.repair.stands_in(sender)) is not None:
+            if type(message) in ANSWERS:
+                return self.on_message[type(message)](now, former, message)
+            if type(message) in (*self.on_change, TableChanges):
+                return self.state.answer_at_once(former, message)
         return [Drop(message, NO_NEIGHBOUR)]
 
     def changed(self, now: float, link: NeighbourLink, told: Any) -> list[Effect]:
@@ -319,15 +329,7 @@ class Router:
         return self.walks.arm(now)
 
     def answered_many(self, now: float, link: NeighbourLink, answers: Any) -> list[Effect]:
-        """Packed: as if each had come by itself."""
-        effects: list[Effect] = []
-        for number in answers.numbers:
-            if type(answers) is ChangesInstalled:
-                answer: Message = Installed(number, answers.brokers, answers.brokers_count)
-            else:
-                answer = NotInstalled(number, answers.reason)
-            effects += self.answered(now, link, answer)
-        return packed_answers(effects)
+        return packed_answers([each for one in answers_of(answers) for each in self.answered(now, link, one)])
 
     def answered(self, now: float, link: NeighbourLink, answer: Any) -> list[Effect]:
         neighbour, kind = link.neighbour, type(answer)
@@ -343,7 +345,7 @@ class Router:
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
         effects: list[Effect] = []
-        if up.neighbour in self.links:
+        if up.neighbour in self.links or self.repair.stands_in(up.neighbour) is not None:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
         flow = self.state.make_flow(up.neighbour)
@@ -364,12 +366,16 @@ class Router:
 
     def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
         link = self.links.get(down.neighbour)
-        if link is None or down.epoch < link.epoch:
+        if link is not None and down.epoch < link.epoch:
             return []
+        effects = self.repair.parted(now, down.neighbour)
+        link = self.links.get(down.neighbour)
+        if link is None:
+            return effects
         del self.links[down.neighbour]
         if self.repair.rests:
-            return self.resting.rest(now, link)
-        effects = self.lose(now, link, down.reconfiguration)
+            return effects + self.resting.rest(now, link)
+        effects += self.lose(now, link, down.reconfiguration)
         if down.neighbour not in self.tables.absent:
             self.tables.remove_neighbour(down.neighbour)
         return effects

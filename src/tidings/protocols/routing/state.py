@@ -1,7 +1,9 @@
 """What the parts of a router share."""
 
 from collections.abc import Hashable
+from typing import Any
 
+from tidings.machine.effects import Effect
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -17,7 +19,8 @@ from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.interests import InterestCensus
 from tidings.protocols.routing.links import NeighbourLink
-from tidings.protocols.routing.packets import TableFlow, TableOutbox
+from tidings.protocols.routing.messages import PartTold, TableChanges
+from tidings.protocols.routing.packets import TableFlow, TableOutbox, changes_of, packed_answers
 from tidings.protocols.routing.params import CarriageName, PopularityName, RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
@@ -75,6 +78,15 @@ class State:
         if link is not None and not self.params.acknowledges:
             request.problem = NOT_ACKNOWLEDGED
         return request
+
+    def answer_at_once(self, former: NeighbourLink, told: Any) -> list[Effect]:
+        """A neighbour whose link has given way to another tells something: others tell us the same, and answer for us
+        when we have carried it out."""
+        effects: list[Effect] = []
+        for change in changes_of(told) if type(told) is TableChanges else (told,):
+            if not isinstance(change, PartTold):
+                effects += self.request(former, change.number).answer()
+        return packed_answers(effects)
 
     def read(self, text: str) -> tuple[str, Filter] | None:
         """The filter of a neighbour's text under its canonical text; None if it is none."""

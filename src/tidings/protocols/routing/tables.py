@@ -84,6 +84,12 @@ class Tables:
         """What each neighbour told, to be compared with what it has to tell when it comes back."""
         self.absent: dict[NodeId, None] = {}
         """Neighbours that are lost for now: what they want stays told, as that of ghosts, and nothing goes there."""
+        self.shut: dict[NodeId, None] = {}
+        """Neighbours that tell their tables and are told ours, and nothing goes there yet: a link that is to take the
+        place of another (`repairs/shift.py`). What they offer is chosen by nobody."""
+        self.apart: dict[NodeId, NodeId] = {}
+        """Pairs of neighbours, each under both: what comes from the one is not told to the other, for they have each
+        other's tables by another way."""
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
         self.ghosts: dict[Ghost, None] = {}
@@ -241,14 +247,20 @@ class Tables:
         new."""
         if not self.ghosts and not self.absent:
             return self.keeps_beside(text, neighbour)
-        hops, absent = self.hops.get(text, ()), self.absent
-        return any(hop != neighbour and not isinstance(hop, Ghost) and hop not in absent for hop in hops)
+        hops, absent, other = self.hops.get(text, ()), self.absent, self.apart.get(neighbour, neighbour)
+        return any(
+            hop != neighbour and hop != other and not isinstance(hop, Ghost) and hop not in absent for hop in hops
+        )
 
     def keeps_beside(self, text: str, neighbour: NodeId) -> bool:
         """Is there anybody but this neighbour for whom it stays told if it was? Ghosts count, and so does who
         is absent."""
         hops = self.hops.get(text)
-        return hops is not None and (len(hops) > 1 or neighbour not in hops)
+        if hops is None:
+            return False
+        if self.apart and neighbour in self.apart:
+            return any(hop != neighbour and hop != self.apart[neighbour] for hop in hops)
+        return len(hops) > 1 or neighbour not in hops
 
     # Who offers what.
 
@@ -303,7 +315,11 @@ class Tables:
         hops = self.offers.get(advertisement)
         if hops is None:
             return None
-        return (None, hops[None]) if None in hops else next(iter(hops.items()))
+        if None in hops:
+            return None, hops[None]
+        if self.shut:
+            return next(((hop, offered) for hop, offered in hops.items() if hop not in self.shut), None)
+        return next(iter(hops.items()))
 
     def chosen_beside(self, advertisement: AdvertisementId, neighbour: NodeId) -> tuple[LiveHop, Offered] | None:
         """Our own client, or the first to tell but for this neighbour."""
@@ -312,7 +328,13 @@ class Tables:
             return None
         if None in hops:
             return None, hops[None]
-        return next(((hop, offered) for hop, offered in hops.items() if hop != neighbour), None)
+        beside = (neighbour, self.apart.get(neighbour, neighbour))
+        return next(((hop, offered) for hop, offered in hops.items() if hop not in beside), None)
+
+    def prefer_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> None:
+        """What that hop told goes before what others did."""
+        hops = self.offers[advertisement]
+        self.offers[advertisement] = {hop: hops.pop(hop), **hops}
 
     def offers_newer_than(self, hop: LiveHop, version: int) -> Iterator[Offered]:
         for offered in reversed(self.offers_of[hop].values()):
@@ -367,6 +389,7 @@ class Tables:
         del self.texts[neighbour], self.offers_of[neighbour], self.offered[neighbour]
         del self.heard_filters[neighbour], self.heard_offers[neighbour]
         self.absent.pop(neighbour, None)
+        self.shut.pop(neighbour, None)
 
     def check(self) -> None:
         pairs = [(text, hop) for hop, texts in self.texts.items() for text in texts]
@@ -384,7 +407,8 @@ class Tables:
             assert sum(map(len, self.offered[hop].values())) == len(offers)
         assert all(advertisement in self.offers_of[hop] for advertisement, hops in self.offers.items() for hop in hops)
         assert all(self.offers.values()), "an advertisement is known from nowhere"
-        assert self.absent.keys() <= self.heard_filters.keys()
+        assert self.absent.keys() | self.shut.keys() <= self.heard_filters.keys()
+        assert all(self.chosen(advertisement) is not None for advertisement in self.offers), "known, and not chosen"
         for neighbour, heard in self.heard_filters.items():
             heard.check(self.texts[neighbour])
             self.heard_offers[neighbour].check(self.offers_of[neighbour])

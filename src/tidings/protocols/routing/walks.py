@@ -22,12 +22,13 @@ from itertools import chain
 from tidings.machine.effects import Effect, SetTimer
 from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
 from tidings.model.work import WORK
+from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.buckets import TableBuckets, TableComparison
 from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.links import NeighbourLink, TableWalk
 from tidings.protocols.routing.messages import PartTold, TablesTold
 from tidings.protocols.routing.state import State
-from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 
 TIMER = "turn"
 

@@ -142,6 +142,12 @@ class BatchingCarriage(PopularCarriage):
             self.flush(neighbour, skipped.publisher, effects)
         return effects + super().skip(skipped, neighbours)
 
+    def drain(self, neighbour: NodeId) -> tuple[bool, list[Effect]]:
+        effects: list[Effect] = []
+        for publisher in list(self.buffers.get(neighbour, ())):
+            self.flush(neighbour, publisher, effects)
+        return super().drain(neighbour)[0], effects
+
     def withdrawn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
         effects: list[Effect] = []
         for neighbour, mine in self.buffers.items():

@@ -58,6 +58,14 @@ class Carriage(Protocol):
         """So much of what was sent there is taken."""
         ...
 
+    def drain(self, neighbour: NodeId) -> tuple[bool, list[Effect]]:
+        """What waits for others to the same neighbour leaves; and whether nothing waits any more."""
+        ...
+
+    def count_waiting(self) -> int:
+        """Parcels that wait for room."""
+        ...
+
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         """One of `messages`."""
         ...

@@ -64,6 +64,13 @@ class PlainCarriage:
             self.flows[neighbour].hear(total_bytes, effects)
         return effects
 
+    def drain(self, neighbour: NodeId) -> tuple[bool, list[Effect]]:
+        flow = self.flows.get(neighbour)
+        return flow is None or not (flow.waiting or flow.marks), []
+
+    def count_waiting(self) -> int:
+        return sum(len(flow.waiting) for flow in self.flows.values())
+
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         return []
 

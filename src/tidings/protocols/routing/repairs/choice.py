@@ -9,6 +9,7 @@ from tidings.protocols.routing.repairs.informed import InformedRepair
 from tidings.protocols.routing.repairs.notified import NotifiedRepair
 from tidings.protocols.routing.repairs.path import PathRepair
 from tidings.protocols.routing.repairs.repair import Repair
+from tidings.protocols.routing.repairs.shift import ShiftRepair
 from tidings.protocols.routing.repairs.strawman import Resuming, Strawman
 from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
@@ -23,6 +24,7 @@ REPAIRS: dict[RepairName, type[Repair]] = {
     "notified": NotifiedRepair,
     "informed": InformedRepair,
     "path": PathRepair,
+    "shift": ShiftRepair,
 }
 
 TELLS = {

@@ -57,11 +57,14 @@ class PathEdited(Message, frozen=True):
     """Whether it was not passed on."""
 
 
+ShiftStage = Literal[
+    "told", "sweep", "swept", "hold", "turn", "drained", "switch", "switched", "resume", "loose", "off"
+]
+
+
 class ShiftWord(Message, frozen=True):
-    """How far a shift is. All but "turn" stand behind the changes of tables that were told before; "turn"
-    stands behind the publications."""
+    """How far a shift is (`shift.py`). Each stands behind the changes of tables that were told before; "turn" behind
+    all publications too."""
 
     shift: Name
-    word: Literal["ready", "frozen", "relays", "sweep", "swept", "turn", "turned", "empty"]
-    origin: Name
-    """Who said it first: some are passed on."""
+    word: ShiftStage

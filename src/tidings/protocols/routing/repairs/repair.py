@@ -9,6 +9,7 @@ taken back everywhere on one side is told again a moment later. The alternatives
     timed       what it wanted is taken back a while later (TDU)                        `timed.py`
     notified    the same, or as soon as the new link has made up for it (NDU)           `notified.py`
     informed    besides, the ends of the new link hear what need not be told (ILA)      `informed.py`
+    shift       as resuming; and a plan may put one link in the place of another, losing nothing   `shift.py`
     path        one message walks from the old link to the new and edits tables (RP)    `path.py`
 
 They all work on the same five things, and a repair is a class in a file of its own that uses those it needs:
@@ -35,7 +36,7 @@ Source: dynamic-topologies.md 2.3 (levels), 3.2.2 (ghosts), 3.3 to 3.8.
 from typing import ClassVar, Protocol
 
 from tidings.machine.effects import Effect
-from tidings.machine.inputs import TimerKey
+from tidings.machine.inputs import Input, Signal, TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
@@ -50,6 +51,9 @@ class Repair(Protocol):
 
     needs: ClassVar[Level]
     messages: ClassVar[tuple[type[Message], ...]]
+    hears: ClassVar[tuple[type, ...]]
+    tells: ClassVar[tuple[type[Signal], ...]]
+    """Signals and requests of its own, as those of any part of a node."""
     rests: ClassVar[bool]
     """Whether a lost neighbour is remembered for a while (`rests.py`). Then `lost` is never called."""
 
@@ -74,6 +78,18 @@ class Repair(Protocol):
 
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         """One of `messages`. The sender may be no neighbour; the link that it names may be gone."""
+        ...
+
+    def hear(self, now: float, input: Input) -> list[Effect]:
+        """One of those it hears."""
+        ...
+
+    def parted(self, now: float, neighbour: NodeId) -> list[Effect]:
+        """There is no neighbour of that name any more. If there is still a link to it afterwards, that is lost."""
+        ...
+
+    def stands_in(self, neighbour: NodeId) -> NeighbourLink | None:
+        """The link to one that is no neighbour any more, while it still has to answer."""
         ...
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]: ...

@@ -6,7 +6,7 @@ Source: dynamic-topologies.md 3.3.
 from typing import ClassVar
 
 from tidings.machine.effects import Effect
-from tidings.machine.inputs import TimerKey
+from tidings.machine.inputs import Input, Signal, TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
@@ -25,6 +25,8 @@ class Strawman:
 
     needs: ClassVar[Level] = Level.LINKS
     messages: ClassVar[tuple[type[Message], ...]] = ()
+    hears: ClassVar[tuple[type, ...]] = ()
+    tells: ClassVar[tuple[type[Signal], ...]] = ()
     rests: ClassVar[bool] = False
 
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
@@ -45,6 +47,15 @@ class Strawman:
 
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         return []
+
+    def hear(self, now: float, input: Input) -> list[Effect]:
+        return []
+
+    def parted(self, now: float, neighbour: NodeId) -> list[Effect]:
+        return []
+
+    def stands_in(self, neighbour: NodeId) -> NeighbourLink | None:
+        return None
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]:
         return []
