@@ -23,7 +23,10 @@ from tidings.net.client.connection import Connecting
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judge import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.coordination.params import CoordinationParams
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.overlay.scripted import ScriptedParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.wire import FrameReader, decode, frame
 
@@ -60,18 +63,25 @@ class Broker(Host):
         judge: Judge = open_judge,
         tls: Tls | None = None,
         engine: Literal["fast", "plain"] = "plain",
+        is_steered: bool = False,
         **delivery: Any,
     ) -> None:
         offset = time.time() - time.monotonic()
         peers = {at(*address): address for address in links}
         params = BrokerParams(
             access=AccessParams(links=tuple(peers), clock_offset=offset, retry_max=0.2, attach_timeout=WAIT_MAX),
-            routing=RoutingParams(engine=engine, ack_timeout=WAIT_MAX),
+            overlay=ScriptedParams(takes_configured=True, is_durable=storage is not None)
+            if is_steered
+            else SpanningTreeParams(),
+            routing=RoutingParams(engine=engine, ack_timeout=WAIT_MAX, repair="shift" if is_steered else "resuming"),
+            coordination=CoordinationParams(is_durable=storage is not None),
             delivery=EdgeParams(
                 clock_offset=offset, is_durable=storage is not None, **{"reading_timeout": WAIT_MAX, **delivery}
             ),
         )
-        self.node = BrokerNode(name, params, SystemRandom(), judge)
+        # Whoever is steered has to be found by others.
+        said = (lambda: "{}:{}".format(*self.address)) if is_steered else (lambda: "")
+        self.node = BrokerNode(name, params, SystemRandom(), judge, address=said)
         super().__init__(
             name, self.node, listen=listen, peers=peers, params=PATIENT, storage=storage, tls=tls, log=QUIET
         )

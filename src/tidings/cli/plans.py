@@ -1,9 +1,10 @@
-"""`tidings plan`: what it takes to change the network from one tree of brokers to another. From files alone.
+"""`tidings plan`: what it takes to change the network from one tree of brokers to another, and doing it.
 
-Where the goal comes from is one of four options: a file, or an evaluator that finds a better tree for a table of
-traffic.
+Today's tree is a file, or what the brokers of a network say. Where the goal comes from is one of four options: a file,
+or an evaluator that finds a better tree for a table of traffic.
 """
 
+import asyncio
 import time
 from pathlib import Path
 from random import Random
@@ -12,7 +13,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidings.cli.output import Json, print_json, show, table_lines
+from tidings.cli.live_plans import Followed, live_tree, text_of
+from tidings.cli.output import NO, Json, JsonLines, Reach, print_json, reaching, show, table_lines
 from tidings.cli.plan_files import read_traffic, read_tree
 from tidings.model.errors import UsageError
 from tidings.planning.deadline import plan_by
@@ -22,6 +24,7 @@ from tidings.planning.plan import Limits, PlannedChange
 from tidings.planning.planner import PlanOrder
 from tidings.planning.traffic import Traffic, TreeFigures
 from tidings.planning.tree import OverlayTree, named
+from tidings.pubsub.rows import PlanRow
 
 plans = typer.Typer(
     help="Plan a change of the network, step by step.",
@@ -34,8 +37,12 @@ IMPROVEMENTS = ("latency", "degree", "load")
 
 
 @plans.command("show")
+@reaching
 def show_command(
-    today: Annotated[Path, typer.Option("--from", metavar="TOML", help="The tree as it is: links = [[a, b], ...].")],
+    today: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="TOML", help="The tree as it is: links = [[a, b], ...]; else the broker's."),
+    ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="TOML", help="The tree as it is to be.")] = None,
     improve: Annotated[
         str | None, typer.Option(metavar="WHAT", help="Find a tree with less latency or load, or bounded degree.")
@@ -61,16 +68,18 @@ def show_command(
     seed: Annotated[int, typer.Option(min=0, help="Of the quick plan, which tries at random.")] = 1,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it, step by step.")] = None,
     json: Json = False,
+    *,
+    reach: Reach,
 ) -> None:
     """Show the steps from one tree of brokers to another, each of which leaves a tree in whatever order it is done.
 
     \b
     Example:
       tidings plan show --from today.toml --to goal.toml --svg plan.svg
-      tidings plan show --from today.toml --drain b7
+      tidings plan show --drain b7 --broker 127.0.0.1:7411
       tidings plan show --from today.toml --improve latency --traffic traffic.csv --changes 5
     """
-    initial = read_tree(today, "--from")
+    initial = read_tree(today, "--from") if today is not None else asyncio.run(live_tree(reach)).tree
     table = read_traffic(traffic, "--traffic") if traffic else Traffic({}, {})
     wish = Wish(changes_max=changes, degree_max=degree_max, drained=tuple(drain or ()), new=tuple(add or ()))
     goal, proposal = find_goal(initial, to, improve, table, wish)
@@ -87,6 +96,80 @@ def show_command(
         print_json(answer_of(found, proposal, seed))
     else:
         show(*lines_of(found, proposal, seed))
+
+
+@plans.command("apply")
+@reaching
+def apply_command(
+    to: Annotated[Path | None, typer.Option("--to", metavar="TOML", help="The tree as it is to be.")] = None,
+    drain: Annotated[
+        list[str] | None, typer.Option(metavar="BROKER", help="Let nothing pass through it; may be repeated.")
+    ] = None,
+    degree_max: Annotated[int | None, typer.Option(min=1, help="Links of a broker, at any time.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Time for the best plan; a quick one is there at once.")] = 10.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the quick plan, which tries at random.")] = 1,
+    json: JsonLines = False,
+    *,
+    reach: Reach,
+) -> None:
+    """Change the network while it runs: plan from today's tree, and have the broker carry it out, step by step.
+
+    Its brokers need overlay kind "scripted" and routing repair "shift". Each step leaves a tree, nothing is lost or
+    doubled, and order is kept. Ctrl-C ends the watching, not the plan: `tidings plan abort`. Exit code: 0 when it is
+    done, 1 if it was aborted, 2 if there is no such plan, 3 if no broker answers, 4 if that needs a token with the
+    role admin.
+
+    \b
+    Example:
+      tidings plan apply --to goal.toml --broker 127.0.0.1:7411
+      tidings plan apply --drain b7 --broker 127.0.0.1:7411
+    """
+    live = asyncio.run(live_tree(reach))
+    wish = Wish(changes_max=10, degree_max=degree_max, drained=tuple(drain or ()), new=())
+    goal, _ = find_goal(live.tree, to, None, Traffic({}, {}), wish)
+    order = PlanOrder(action_set="E", operations=(SHIFT,), limits=Limits(degree_max=degree_max))
+    over_at = time.monotonic() + seconds
+    found = plan_by(live.tree, goal, Random(seed), order, seconds_left=lambda: over_at - time.monotonic())
+    if not found.plan.actions:
+        show("the network is that tree already; there is nothing to do")
+        return
+    show(f"{len(found.plan.steps)} steps, {len(found.plan.actions)} actions, seed {seed}", to_stderr=json)
+    finish(asyncio.run(Followed(reach, json).carry_out(live, found.plan)))
+
+
+@plans.command("status")
+@reaching
+def status_command(json: Json = False, *, reach: Reach) -> None:
+    """Show how far the plan is that this broker carries out, or carried out last."""
+    row, actions = asyncio.run(Followed(reach, json).look())
+    if json:
+        print_json({"plan": row, "actions": actions})
+        return
+    if row is None:
+        show("no plan was carried out from this broker since it started")
+        return
+    rows = [[str(each.step), each.action, each.state, each.problem] for each in actions]
+    show(text_of(row), "", *table_lines(["step", "action", "state", "problem"], rows))
+
+
+@plans.command("abort")
+@reaching
+def abort_command(json: JsonLines = False, *, reach: Reach) -> None:
+    """Begin no further action of the plan; what has begun is finished or undone, and the network is a tree."""
+    asyncio.run(Followed(reach, json).order("abort"))
+
+
+@plans.command("resume")
+@reaching
+def resume_command(json: JsonLines = False, *, reach: Reach) -> None:
+    """Go on with the plan that was aborted, from the step in which it was."""
+    finish(asyncio.run(Followed(reach, json).order("resume")))
+
+
+def finish(row: PlanRow) -> None:
+    if row.state != "done":
+        show(f"plan {row.plan} was aborted: {row.problem}", to_stderr=True)
+        raise typer.Exit(NO)
 
 
 def find_goal(

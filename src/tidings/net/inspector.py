@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from tidings.machine.node import Node
+from tidings.model.bounds import PLAN_BYTES_MAX
 from tidings.model.identity import at
 from tidings.net.addresses import parse_address
 from tidings.net.errors import ClientError, NotPermitted
@@ -27,6 +28,8 @@ from tidings.protocols.access.drain_client import AskDrain, DrainAsker, DrainRep
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
+from tidings.protocols.coordination.messages import AskedPlan, Verb
+from tidings.protocols.coordination.plan_client import AskPlan, PlanAsker, PlanReply
 from tidings.protocols.inspection.clients import Inquirer, InspectAnswer, InspectRequest
 from tidings.protocols.inspection.inspection import NOT_PERMITTED
 from tidings.pubsub.rows import Row
@@ -36,7 +39,7 @@ ANSWER_TIMEOUT = 10.0
 """Seconds for a broker to let us in, and then for each table."""
 
 RowKind = TypeVar("RowKind", bound=Row)
-Answer = TypeVar("Answer", InspectAnswer, DrainReply)
+Answer = TypeVar("Answer", InspectAnswer, DrainReply, PlanReply)
 
 
 class NotDrained(ClientError):
@@ -65,6 +68,10 @@ class InspectorAccess(msgspec.Struct, frozen=True):
     insecure: bool = False
 
 
+class NotPlanned(ClientError):
+    """A broker was asked to carry a plan out, to abort one or to go on with it, and does not."""
+
+
 class Inspector:
     """One broker, to be asked for its tables. `broker` is its name, once it has let us in."""
 
@@ -81,7 +88,7 @@ class Inspector:
         guest = Guest(name, params, SystemRandom(), access.sign)
         self.host = Host(
             name,
-            Node({"access": guest, "asking": Inquirer(), "draining": DrainAsker()}),
+            Node({"access": guest, "asking": Inquirer(), "draining": DrainAsker(), "planning": PlanAsker()}),
             listen=None,
             peers={peer: place},
             params=HostParams(drain_timeout=1.0),
@@ -127,6 +134,22 @@ class Inspector:
             raise NotPermitted(f"{self.broker} at {self.address}: {answer.problem}")
         if answer.problem:
             raise NotDrained(f"{self.broker} at {self.address}: {answer.problem}")
+
+    async def plan(self, verb: Verb, asked: AskedPlan | None = None) -> str:
+        """Have the broker carry this plan out, abort one, or go on with it: the name of the plan; `NotPlanned` says why
+        it does not."""
+        data = b"" if asked is None else msgspec.json.encode(asked)
+        if len(data) > PLAN_BYTES_MAX:
+            raise NotPlanned(
+                f"the plan has {len(data)} bytes, more than {PLAN_BYTES_MAX}; change fewer links at a time"
+            )
+        self.host.inject(AskPlan(self.broker, verb, data))
+        answer = await self.answer(PlanReply)
+        if answer.problem.startswith(NOT_PERMITTED):
+            raise NotPermitted(f"{self.broker} at {self.address}: {answer.problem}")
+        if answer.problem:
+            raise NotPlanned(f"{self.broker} at {self.address}: {answer.problem}")
+        return answer.plan
 
     async def table(self, table: str, kind: type[RowKind], argument: str = "") -> list[RowKind]:
         self.host.inject(InspectRequest(self.broker, table, argument))

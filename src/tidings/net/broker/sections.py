@@ -14,6 +14,7 @@ from tidings.net.errors import HostError
 from tidings.net.params import HostParams
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.coordination.params import CoordinationParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
@@ -35,6 +36,7 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "presence": (PresenceParams,),
     "failover": (FailoverParams,),
     "groups": (LpbcastParams,),
+    "coordination": (CoordinationParams,),
 }
 """The parts of a broker: the parameters of each kind that there is, the usual one first."""
 

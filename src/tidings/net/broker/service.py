@@ -120,6 +120,7 @@ class BrokerService:
             groups=config.build("groups"),
             # Who finds other links by himself gains by knowing soon that one is dead.
             failover=config.build("failover"),
+            coordination=config.build("coordination", is_durable=is_durable),
             presence=config.build("presence") if isinstance(overlay, LsTreeParams | DhTreeParams) else None,
         )
         for address in (config.listen, *config.links, *config.join, *config.hears.values()):

@@ -1,0 +1,118 @@
+"""A plan and a network that runs: today's tree from what its brokers say, and how far a plan has come.
+
+The tree is asked of every broker that can be reached from the one that is given. Whoever carries the plan out is that
+broker; it is told where the others listen, since it has a link to each for as long as the plan lasts.
+"""
+
+import asyncio
+import sys
+import time
+
+import msgspec
+
+from tidings.cli.output import Reach, json_line, show
+from tidings.diagnosis.network import crawl
+from tidings.machine.message import Contact
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.net.inspector import Inspector, NotInspected
+from tidings.planning.plan import TopologyPlan
+from tidings.planning.tree import OverlayTree, is_tree, link, tree_of
+from tidings.protocols.coordination.messages import AskedPlan, Verb
+from tidings.pubsub.rows import PlannedActionRow, PlanRow
+
+LOOK_PERIOD = 0.2
+"""Seconds between two looks at how far it is."""
+
+OVER = ("done", "aborted")
+BAR_CHARS = 30
+PATIENCE = 60.0
+"""Seconds for which a broker that carries a plan out may not answer, because it starts again, say."""
+
+
+class LiveTree(msgspec.Struct, frozen=True):
+    tree: OverlayTree
+    addresses: dict[NodeId, str]
+
+
+async def live_tree(reach: Reach) -> LiveTree:
+    """The tree of all brokers that can be reached; `UsageError` where they are none."""
+    network = await crawl((reach.broker,), reach.access, ())
+    if network.unreached:
+        gone = network.unreached[0]
+        raise UsageError(
+            f"the broker at {gone.address} does not answer ({gone.problem}); a plan needs all of them: start it, or "
+            "have the others let go of it"
+        )
+    links = {link(a, b) for a, b in network.links()}
+    if not is_tree(links, tuple(network.brokers)):
+        raise UsageError(
+            f"the network is no tree now: {len(network.brokers)} brokers, {len(links)} links that both ends have; see "
+            "`tidings doctor`, and try again when it is whole"
+        )
+    told = {row.broker: row.address for each in network.brokers.values() for row in each.links if row.address}
+    addresses = {name: each.broker.listen or told.get(name, "") for name, each in network.brokers.items()}
+    return LiveTree(tree_of(links, network.brokers), addresses)
+
+
+class Followed:
+    """Asks the broker, and tells how far it is."""
+
+    def __init__(self, reach: Reach, is_json: bool) -> None:
+        self.reach, self.is_json = reach, is_json
+        self.said = ""
+
+    async def carry_out(self, live: LiveTree, plan: TopologyPlan) -> PlanRow:
+        contacts = tuple(Contact(name, address) for name, address in sorted(live.addresses.items()))
+        async with Inspector(self.reach.broker, self.reach.access) as inspector:
+            await inspector.plan("carry out", AskedPlan(plan, contacts))
+        return await self.follow()
+
+    async def order(self, verb: Verb) -> PlanRow:
+        async with Inspector(self.reach.broker, self.reach.access) as inspector:
+            await inspector.plan(verb)
+        return await self.follow()
+
+    async def look(self) -> tuple[PlanRow | None, list[PlannedActionRow]]:
+        async with Inspector(self.reach.broker, self.reach.access) as inspector:
+            rows = await inspector.table("plan", PlanRow)
+            return (rows[0] if rows else None), await inspector.table("plan-actions", PlannedActionRow)
+
+    async def follow(self) -> PlanRow:
+        """Until the plan is over, also across a broker that starts again."""
+        silent_since = time.monotonic()
+        while True:
+            try:
+                row, _ = await self.look()
+                silent_since = time.monotonic()
+            except NotInspected as problem:
+                if problem.is_refused or time.monotonic() > silent_since + PATIENCE:
+                    raise
+                row = None
+            if row is not None:
+                self.tell(row)
+                if row.state in OVER:
+                    return row
+            await asyncio.sleep(LOOK_PERIOD)
+
+    def tell(self, row: PlanRow) -> None:
+        rounded = msgspec.structs.replace(row, seconds=round(row.seconds, 1))
+        line = json_line(rounded) if self.is_json else text_of(row)
+        if line == self.said:
+            return
+        self.said = line
+        if sys.stdout.isatty() and not self.is_json:
+            print(f"\r{line}\x1b[K", end="\n" if row.state in OVER else "", flush=True)
+        elif self.is_json:
+            print(line, flush=True)
+        else:
+            show(line)
+
+
+def text_of(row: PlanRow) -> str:
+    """One line, with a bar."""
+    filled = BAR_CHARS * row.actions_done // max(1, row.actions)
+    bar = "#" * filled + "." * (BAR_CHARS - filled)
+    why = f": {row.problem}" if row.problem else ""
+    counts = f"step {row.step} of {row.steps}, {row.actions_done} of {row.actions} actions"
+    return f"{row.plan} {row.state} [{bar}] {counts}, {row.seconds:.1f} s{why}"
