@@ -271,6 +271,22 @@ def test_receipts_of_what_could_not_be_kept_are_waited_for_and_fail_only_when_th
     assert items(client.handle(PeerDown("b", 1, "crashed"))) == [Failed("r", RECEIPT_LOST)]
 
 
+def test_receipts_of_what_the_old_broker_accepted_are_its_to_give_and_the_next_is_asked_when_it_has_gone() -> None:
+    client = advertised()
+    client.handle(publish(b"1", ticket="r"))
+    client.hear(Accepted(1))
+    assert not [it for it in moved(client) if isinstance(it, PublishMessage)]
+    client.hear(receipt("advertise", 1), "n")
+    assert not client.told(Parted)
+    refusal = Refusal("publish", 1, "the link was lost", may_retry=True)
+    effects = client.hear(refusal)
+    assert not items(effects, Failed)
+    assert Parted("b") in effects
+    (again,) = sent(client.handle(PeerDown("b", 1, "moved")), PublishMessage, to="n")
+    assert (again.first, again.receipt) == (1, True)
+    assert items(client.hear(receipt("publish", 1), "n")) == [Confirmed("r", receipt("publish", 1))]
+
+
 def test_a_refusal_of_what_the_next_broker_is_asked_too_counts_for_nothing() -> None:
     client = advertised()
     client.handle(publish(b"1", ticket="r"))

@@ -7,13 +7,13 @@ The idea. Everything is said to the next broker, as after a break: it alone deci
 answers what is asked. Of the broker that we leave four things still count: events, receipts of publications, replies,
 and that something was missed. Both deliver, each without holes behind the positions that we had, so whatever comes
 first is taken and the other is a repetition. We have left (`Parted`) when the next broker has confirmed what stands,
-which means that the network knows it, when it has accepted what was not accepted, and when receipts are there for
-which only the old one can stand: those of publications that could not be kept until theirs came.
+which means that the network knows it, when it has accepted what was not accepted, and when the receipts are there of
+what the old one has accepted: it knows how far that has come. Where it goes without giving them, the next one is asked.
 
 What the guarantee "none" may lose. Nothing is asked for again there; what comes from the old broker until the next one
 has the subscription in place is taken, so only what overtakes both is lost.
 
-State. `awaited`: what the next broker has to confirm. `tickets`: requests of which only the old broker can send the
+State. `awaited`: what the next broker has to confirm. `tickets`: requests of which the old broker is to send the
 receipt. `deaf`: subscriptions for which it has given something up; it does so because nobody tells it any more what was
 taken. The next broker delivers that, and so what comes behind it must wait.
 """
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send
+from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
 from tidings.model.identity import LIFE_MARK, NodeId
 from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, Refusal
@@ -29,7 +30,7 @@ from tidings.protocols.delivery.session.progress import COUNTED, SubscriptionRec
 from tidings.protocols.delivery.session.publications import Outbound, Receipts
 from tidings.protocols.delivery.session.standings import Standings
 from tidings.protocols.delivery.sizes import size_of
-from tidings.pubsub.client import Kind, Missed, Namesake, Receipt, Replied, Ticket
+from tidings.pubsub.client import Kind, Missed, Namesake, Receipt, Replied
 
 LEFT = "from a broker that we are leaving; the next one answers"
 OURSELVES = "the namesake is this process, at the broker that it left"
@@ -43,9 +44,11 @@ Awaited = tuple[Kind, int]
 class Departure:
     """`broker` is left; `through` is the last number that is not accepted yet."""
 
-    def __init__(self, broker: NodeId, arriving: TakenBytes, through: int, tickets: Iterable[Ticket]) -> None:
-        self.broker, self.arriving, self.through = broker, arriving, through
-        self.tickets = dict.fromkeys(tickets)
+    def __init__(self, broker: NodeId, arriving: TakenBytes, publishing: Outbound, receipts: Receipts) -> None:
+        self.broker, self.arriving, self.through = broker, arriving, publishing.next - 1
+        self.accepted = publishing.through
+        """The last number that it has accepted, as far as we were told."""
+        self.tickets = receipts.behind(self.accepted)
         self.awaited: set[Awaited] = set()
         self.deaf: set[int] = set()
 
@@ -63,8 +66,11 @@ class Departure:
                 return self.delivered(message, receiving) if message.numbers else []
             case Receipt("publish"):
                 return receipts.came(message)
-            case Refusal("publish") if receipts.awaited.get(message.number) in self.tickets:
-                return receipts.refused(message)
+            case Refusal("publish", number, _, may_retry) if receipts.awaited.get(number) in self.tickets:
+                if not may_retry or number not in receipts.kept:
+                    return receipts.refused(message)
+                # The next broker is asked, when this one is gone.
+                self.tickets.pop(receipts.awaited[number], None)
             case Replied():
                 return [Deliver(message)]
             case Missed() if (missing := receiving.get(message.subscription)) is not None:
@@ -82,6 +88,10 @@ class Departure:
             else:
                 effects += wanting.arrived_late(message, chosen, self.broker)
         return effects
+
+    def unanswered(self, receipts: Receipts) -> list[Message]:
+        """What it accepted, and went without a receipt: to be said to the next one."""
+        return [sent.message for last, sent in receipts.kept.items() if last <= self.accepted]
 
     # What the next one says.
 

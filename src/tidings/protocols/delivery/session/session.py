@@ -39,7 +39,7 @@ publications in it as declined. Their numbers are used up with publications unde
 declines, so that nobody takes them for lost. What an application asks and hears is in `pubsub/client.py`.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocols.delivery.session.departure import OURSELVES, Awaited, Departure, LeftBrokers, asked_of
+from tidings.protocols.delivery.session.departure import OURSELVES, Departure, LeftBrokers, asked_of
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import (
     COUNTED,
@@ -193,9 +193,9 @@ class Session:
             effects = self.take(now, input)
             if type(input) is Received and input.sender == self.broker:
                 departure.answered(input.message)
-        if self.departure is None or not departure.is_over(self.publishing, self.receipts, self.asked()):
-            return effects
-        return [*effects, Parted(departure.broker)]
+        asked = asked_of(self.advertisements, self.receiving)
+        is_over = self.departure is not None and departure.is_over(self.publishing, self.receipts, asked)
+        return [*effects, Parted(departure.broker)] if is_over else effects
 
     def take(self, now: float, input: Input) -> list[Effect]:
         heard: Input | Message = input
@@ -231,31 +231,29 @@ class Session:
         for receiving in self.receiving.values():
             receiving.is_asked, receiving.times_asked = receiving.may_ask, 0
         if self.departure is not None:
-            self.departure.awaited.update(self.asked())
-        return [Deliver(signal), *effects, *self.send(*self.unanswered())]
+            self.departure.awaited.update(asked_of(self.advertisements, self.receiving))
+        return [Deliver(signal), *effects, *self.send(*self.unanswered(with_receipts=self.departure is None))]
 
     def depart(self) -> list[Effect]:
         """The broker that serves us goes on to, beside the next one."""
         assert self.broker is not None
         effects = self.unlink()
-        lost = self.receipts.lost(self.publishing.through, self.advertisements.all)
-        self.departure = Departure(self.broker, self.arriving, self.publishing.next - 1, lost)
+        self.departure = Departure(self.broker, self.arriving, self.publishing, self.receipts)
         self.left.add(self.broker)
         return effects
-
-    def asked(self) -> Iterator[Awaited]:
-        return asked_of(self.advertisements, self.receiving)
 
     def parted(self) -> list[Effect]:
         """The broker that we left is gone, and what it has not said it will not say."""
         assert self.departure is not None
-        lost = {ticket: None for ticket in self.departure.tickets if ticket in self.receipts.parts}
+        accepted, again = self.departure.accepted, self.departure.unanswered(self.receipts)
         self.departure = None
-        return self.give_up_receipts(lost)
+        lost = self.receipts.lost(accepted, self.advertisements.all)
+        return [*self.give_up_receipts(lost), *self.send(*again)]
 
-    def unanswered(self) -> list[Message]:
-        """What the next broker has to be told."""
-        unsettled = [sent.message for sent in (*self.receipts.kept.values(), *self.publishing.kept)]
+    def unanswered(self, with_receipts: bool = True) -> list[Message]:
+        """What the next broker has to be told; and of what is accepted, that its receipt is still to come."""
+        accepted = self.receipts.kept.values() if with_receipts else ()
+        unsettled = [sent.message for sent in (*accepted, *self.publishing.kept)]
         needed = {message.advertisement for message in unsettled}
         advertisements = list(self.advertisements.all.values())
         again: list[Message] = [PublisherLife(self.life)] if self.life else []
