@@ -147,6 +147,16 @@ def test_whoever_is_linked_first_is_asked_first_and_the_others_keep_their_turn()
     assert sent(desk.answers(RefusalReason.NOT_VIABLE), ParentRequest, waited_for)
 
 
+def test_who_was_asked_for_a_link_ahead_and_did_not_answer_is_not_waited_for_again() -> None:
+    desk = hurried()
+    desk.answers(RefusalReason.MAXDEGREE, "x", "y")
+    first, waited_until = desk.asked(), desk.timers["request"]
+    assert waited_until > desk.now
+    desk.fire_next()
+    assert desk.now == waited_until and desk.asked() != first
+    assert desk.timers["request"] == waited_until, "both had the same time"
+
+
 def test_links_that_were_asked_for_ahead_are_let_go_when_a_place_is_found() -> None:
     desk = hurried()
     wanted = {each.contact.node for each in of(LinkWanted, desk.answers(RefusalReason.MAXDEGREE, "x", "y"))}

@@ -100,6 +100,8 @@ class ParentSearch:
         self.requests = self.vain_count = 0
         self.ahead: dict[NodeId, Contact] = {}
         """Candidates whose links were asked for before it is their turn."""
+        self.ahead_at: dict[NodeId, float] = {}
+        """When that was."""
 
     @property
     def is_hurried(self) -> bool:
@@ -214,6 +216,7 @@ class ParentSearch:
         self.tried.discard(contact.node)
         letter = asked.strategy if asked.strategy in "DU" else "G"
         self.offers[letter][contact.node] = self.ahead[contact.node] = contact
+        self.ahead_at[contact.node] = asked.since
 
     def is_kept(self, node: NodeId) -> bool:
         """The link to it was asked for ahead, and it may be asked yet, or once more."""

@@ -178,13 +178,14 @@ class Seeker:
         _, node = min(linked, key=lambda each: each[0])
         return search.ahead[node], search.take_out(node)
 
-    def dial_ahead(self, search: ParentSearch) -> list[Effect]:
+    def dial_ahead(self, now: float, search: ParentSearch) -> list[Effect]:
         if not search.is_hurried:
             return []
         room = self.params.ahead_max - sum(node not in search.tried for node in search.ahead)
         known = (contact for contact in search.others() if contact.node not in search.ahead)
         ahead = [contact for contact in known if not self.is_excluded(contact.node)][: max(0, room)]
         search.ahead |= {contact.node: contact for contact in ahead}
+        search.ahead_at |= {contact.node: now for contact in ahead}
         return [effect for contact in ahead for effect in self.kin.want(contact)]
 
     def end_search(self, found: NodeId = "") -> list[Effect]:
@@ -200,7 +201,9 @@ class Seeker:
         wanted = self.kin.want(contact)
         if contact.node in self.kin.peers:
             return [*wanted, *self.send_request(now, asked)]
-        return [*wanted, SetTimer("request", now + self.patience.seconds)]
+        # Asked for ahead, it has been waited for since: of many that are dead each takes no time of its own.
+        since = self.search.ahead_at.get(contact.node, now)
+        return [*wanted, SetTimer("request", max(now, since + self.patience.seconds))]
 
     def send_request(self, now: float, asked: AskedCandidate) -> list[Effect]:
         asked.is_sent, asked.since = True, now
@@ -228,7 +231,7 @@ class Seeker:
         contact = self.search.asked.contact
         self.search.unanswered()
         self.search.ahead.pop(contact.node, None)
-        known = [*self.exchange.failed(now, contact), *self.dial_ahead(self.search)]
+        known = [*self.exchange.failed(now, contact), *self.dial_ahead(now, self.search)]
         return [CancelTimer("request"), *known, *self.proceed(now), *self.let_go(contact.node)]
 
     def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
@@ -238,7 +241,7 @@ class Seeker:
         if sender in self.exchange.cache.former:
             self.exchange.cache.add((self.kin.peers[sender],))
         # The next request may be for the same one: then the link is kept.
-        return [CancelTimer("request"), *self.dial_ahead(self.search), *self.proceed(now), *self.let_go(sender)]
+        return [CancelTimer("request"), *self.dial_ahead(now, self.search), *self.proceed(now), *self.let_go(sender)]
 
     def accepted(self, now: float, sender: NodeId, message: ParentAccept) -> list[Effect]:
         search, lost = self.search, self.lost
