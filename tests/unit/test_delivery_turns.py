@@ -60,13 +60,16 @@ def test_many_subscriptions_ask_once_for_all_advertisements_that_came_meanwhile(
     assert not desk.edge.subscriptions.unlooked
 
 
-def test_nothing_of_a_publisher_is_passed_on_before_its_news_were_looked_at() -> None:
+def test_nothing_of_a_publisher_is_passed_on_to_who_has_not_asked_because_of_its_news() -> None:
     desk = crowded()
     desk.know("p/1")
     effects = desk.arrive("p", [7], (("c", 1),))
     assert received(effects, "c") == []
-    assert asking(effects) == dict.fromkeys(range(1, MANY + 1), 1)
+    assert asking(effects) == {1: 1}, "the others get nothing of it, and ask when there is time"
+    assert asking(desk.advance(1.0)) == dict.fromkeys(range(2, MANY + 1), 1)
     assert received(answer(desk, "p", 5, 6, at=1.0), "c") == [5, 6, 7]
+    desk.know("p/1")
+    assert received(desk.arrive("p", [8], (("c", 1),)), "c") == [], "it is known anew, and asked for once more"
 
 
 def test_questions_for_which_there_is_no_time_are_held_and_asked_later() -> None:

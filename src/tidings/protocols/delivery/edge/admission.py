@@ -58,6 +58,8 @@ class PublisherStream(msgspec.Struct, eq=False):
     round: int = 0
     """Of the latest question."""
     asked_at: float = 0.0
+    news: int = 0
+    """How many news of advertisements there had been when it was asked."""
     awaited: dict[NodeId, None] = {}
     """The brokers that store something of the publisher and have not answered."""
     answers: list[History] = []
@@ -79,8 +81,8 @@ class PublisherStream(msgspec.Struct, eq=False):
         self.told, self.told_through = (self.position, max(missing, before or 0)), max(through, self.told_through)
         return before, may_be_told
 
-    def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
-        self.state, self.round, self.asked_at = "asked", round, now
+    def ask(self, now: float, round: int, news: int, origins: Iterable[NodeId]) -> None:
+        self.state, self.round, self.asked_at, self.news = "asked", round, now, news
         self.awaited, self.answers = dict.fromkeys(origins), []
         self.gap = 0
 
@@ -160,6 +162,12 @@ class ServedSubscription:
         """Whether nothing may be missing any more."""
         return self.guarantee == "reference" or (self.guarantee == "installed" and self.is_settled)
 
+    def has_to_ask(self, publisher: NodeId, news_count: int) -> bool:
+        """Whether it has not asked for the publisher since there were so many news. One that lags will ask anyway."""
+        stream = self.streams.get(publisher)
+        has_asked = publisher in self.lagging or (stream is not None and stream.news >= news_count)
+        return self.is_complete and not has_asked
+
     def position_after(self, publisher: NodeId) -> int | None:
         """Behind which number it begins, where that is known. A name without a life means all lives of it."""
         return self.after.get(publisher, self.after.get(name_of(publisher)))
@@ -199,6 +207,8 @@ class UnlookedNews(NamedTuple):
 
     news: list[Known]
     left: list[ServedSubscription]
+    news_count: int
+    """How many news there had been of all publishers."""
     verdicts: dict[Filter, bool]
 
     def concern(self, subscription: ServedSubscription) -> bool:

@@ -193,7 +193,8 @@ class Fetching:
         self.rounds += 1
         for stream in streams:
             self.admission.forget_early(stream)
-            stream.ask(now, self.rounds, [origin_of(each) for each in self.of_publisher.get(stream.publisher, ())])
+            origins = [origin_of(each) for each in self.of_publisher.get(stream.publisher, ())]
+            stream.ask(now, self.rounds, self.news, origins)
         return self.pose(now, subscription, streams)
 
     def pose(self, now: float, subscription: ServedSubscription, streams: Sequence[PublisherStream]) -> list[Effect]:

@@ -79,7 +79,6 @@ TOO_MANY_POSITIONS = "more positions than a client may name"
 POSITIONS_TOLD_MAX = 1000
 """Where a subscription begins is told of so many publishers in one message."""
 
-
 TOO_DEAR = (
     "searching for all your patterns would take {units} units of work on the longest string, and {most} are allowed; "
     "ask for fewer or shorter patterns, or for beginnings ('word%'), which are not searched for"
@@ -279,7 +278,8 @@ class ServedSubscriptions:
         self.fetching.learn(known)
         unlooked = self.unlooked.get(known.publisher)
         news = [known] if unlooked is None else [*unlooked.news, known]
-        self.unlooked[known.publisher] = UnlookedNews(news, list(reversed(self.all.values())), {})
+        left = list(reversed(self.all.values()))
+        self.unlooked[known.publisher] = UnlookedNews(news, left, self.fetching.news, {})
         if len(self.all) <= LOOKED_AT_ONCE_MAX:
             # There may be no time for it in this step: then the rest is looked at later.
             return [*self.look(now, known.publisher), *self.look_later(now)]
@@ -303,19 +303,16 @@ class ServedSubscriptions:
                 break
         return effects + self.look_later(now)
 
-    def look(self, now: float, publisher: NodeId, is_due: bool = False) -> list[Effect]:
-        """Who asks because of what became known of this publisher. Where it is due everybody who may have to ask does,
-        for something of the publisher is about to be passed on."""
+    def look(self, now: float, publisher: NodeId) -> list[Effect]:
+        """Who asks because of what became known of this publisher, as many as one step may look at."""
         unlooked = self.unlooked[publisher]
         effects: list[Effect] = []
-        while unlooked.left and (is_due or not WORK.is_spent):
+        while unlooked.left and not WORK.is_spent:
             subscription = unlooked.left.pop()
-            # One that lags will ask for everything of the publisher anyway.
-            if publisher in subscription.lagging or not subscription.is_complete or not self.is_current(subscription):
-                continue
-            if WORK.is_spent or unlooked.concern(subscription):
-                effects += self.fetching.ask(now, subscription, [publisher])
             WORK.units += LOOK_UNITS * len(unlooked.news)
+            has_to_ask = subscription.has_to_ask(publisher, unlooked.news_count) and self.is_current(subscription)
+            if has_to_ask and unlooked.concern(subscription):
+                effects += self.fetching.ask(now, subscription, [publisher])
         if not unlooked.left:
             del self.unlooked[publisher]
         return effects
@@ -325,7 +322,7 @@ class ServedSubscriptions:
         known = self.fetching.known.get(skipped.advertisement)
         if known is None:
             return []
-        effects: list[Effect] = self.look(now, skipped.publisher, True) if skipped.publisher in self.unlooked else []
+        effects: list[Effect] = []
         for subscription in list(self.all.values()):
             if not subscription.concerns(known[0]):
                 continue
@@ -347,7 +344,8 @@ class ServedSubscriptions:
     def pass_on(self, now: float, matched: Matched) -> list[Effect]:
         """Publications arrived."""
         batch, wanted = matched.batch, matched.wanted
-        effects: list[Effect] = self.look(now, batch.publisher, True) if batch.publisher in self.unlooked else []
+        effects: list[Effect] = []
+        unlooked = self.unlooked.get(batch.publisher)
         places_of: Mapping[SubscriptionKey, list[int] | None]
         if type(wanted) is Wants:
             places_of = wanted.places
@@ -374,6 +372,8 @@ class ServedSubscriptions:
             if subscription.client.tenant_name != tenant:
                 effects.append(Drop(part, OTHER_TENANT))
                 continue
+            if unlooked is not None and subscription.has_to_ask(batch.publisher, unlooked.news_count):
+                effects += self.fetching.ask(now, subscription, [batch.publisher])
             stream = subscription.streams.get(batch.publisher) or self.fetching.stream(subscription, batch.publisher)
             ready = self.admission.admit(subscription, stream, part, effects)
             if ready is not None:
