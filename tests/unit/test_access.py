@@ -153,7 +153,8 @@ def test_bounds_turn_away_the_next_one_with_the_reason() -> None:
         "y", at_the_door.TOO_MANY_PEERS
     )
     run(access, LinkUp("e", 1))
-    assert run(access, LinkUp("f", 1)) == turned_away("f", at_the_door.TOO_MANY_STRANGERS)
+    # It was not judged, and a client that heard `Rejected` would never come again.
+    assert run(access, LinkUp("f", 1)) == [Disconnect("f", at_the_door.TOO_MANY_STRANGERS)]
 
 
 def test_credentials_that_expire_end_the_link_of_whoever_showed_them() -> None:

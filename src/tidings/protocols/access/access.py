@@ -283,8 +283,8 @@ class Access:
 
     def turn_away(self, node: NodeId, reason: str, away: MoveAway | None = None) -> list[Effect]:
         entrant = self.entrants.get(node)
-        # Who is late was not judged, and may come again; so may whoever does not know how to go where it is told.
-        is_final = reason != TOO_LATE and away is None
+        # Who was not judged may come again; so may whoever does not know how to go where it is told.
+        is_final = reason not in (TOO_LATE, TOO_MANY_STRANGERS) and away is None
         told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX]))] if is_final else []
         if away is not None and entrant is not None and entrant.when_drained:
             told = [Send(node, away)]
