@@ -71,6 +71,10 @@ def points(
     return [at + shift for at, _ in found], [value * scale for _, value in found]
 
 
+LABEL_CHARS_MAX = 50
+"""Of the names below bars; where there are more, they lie aslant, since they would cover each other."""
+
+
 def bars(
     axes: Axes,
     measured: Sequence[Measured],
@@ -96,10 +100,13 @@ def bars(
                 axes.annotate("0", (middle, 0), (0, 3), textcoords="offset points", ha="center", color=colour)
     if bound is not None:
         axes.axhline(bound, color=COLOURS[4], linestyle="--", label=f"end of the band: {bound:g}")
-    axes.set_xticks(range(len(groups)), groups)
+    is_long = sum(map(len, groups)) > LABEL_CHARS_MAX
+    slope: dict[str, Any] = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if is_long else {}
+    axes.set_xticks(range(len(groups)), groups, **slope)
     axes.tick_params(axis="x", length=0)
     if len(figures) > 1 or bound is not None:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
+        below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
+        axes.legend(**({"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)} if is_long else below))
 
 
 def add_intervals(axes: Axes, middles: Sequence[float], measured: Sequence[Measured], scale: float) -> None:
