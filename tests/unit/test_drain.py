@@ -11,8 +11,10 @@ from tests.worlds.desk import Desk, of, sent
 from tidings.machine.effects import Disconnect, Effect, Send
 from tidings.machine.inputs import Input, Received
 from tidings.machine.message import Contact
+from tidings.machine.streams import random_stream
 from tidings.model.bounds import WAYS_OUT_MAX
 from tidings.model.errors import UsageError
+from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access import drain as draining
 from tidings.protocols.access.drain import Drain, Draining, Undrain
 from tidings.protocols.access.messages import (
@@ -24,6 +26,8 @@ from tidings.protocols.access.messages import (
     OtherBrokers,
 )
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.overlay.scripted import ScriptedParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.pubsub.notes import ClientLetGo, RequestRefused
 from tidings.pubsub.rows import DrainRow
 from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
@@ -240,3 +244,10 @@ def test_whatever_happens_nobody_is_told_or_let_go_for_nothing(happened: list[In
 def test_bounds_that_make_no_sense_are_refused_by_name(name: str) -> None:
     with pytest.raises(UsageError, match=name):
         msgspec.structs.replace(AccessParams(), **{name: 0})
+
+
+def test_a_broker_between_others_says_what_may_be_done_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for overlay, advice in ((ScriptedParams(), "tidings plan apply --drain b"), (SpanningTreeParams(), "--link")):
+        node = BrokerNode("b", BrokerParams(overlay=overlay), random_stream(1))
+        monkeypatch.setattr(type(node.overlay), "neighbours", ["a", "c"])
+        assert advice in node.why_busy()

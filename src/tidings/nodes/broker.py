@@ -37,6 +37,7 @@ from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
+from tidings.protocols.overlay.scripted import ScriptedOverlay
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.presence.params import PresenceParams
@@ -57,6 +58,11 @@ ONLY_WAY = (
     "{count} links of the tree, over which events may pass, to {neighbours}; if it stays so there is no other way "
     "between these: link some of them with each other (--link), or stop it all the same and they are apart until it is "
     "back"
+)
+
+PLANNED_WAY = (
+    "{count} links of the tree, over which events may pass, to {neighbours}; tidings plan apply --drain {broker} moves "
+    "them while events flow"
 )
 
 BACKLOG = "backlog"
@@ -225,7 +231,8 @@ class BrokerNode(Node):
         """What is to happen, when all clients have gone, before the broker may be stopped and nobody notices."""
         neighbours = self.overlay.neighbours
         if self.overlay.is_tree and len(neighbours) > 1:
-            return ONLY_WAY.format(count=len(neighbours), neighbours=", ".join(neighbours))
+            way = PLANNED_WAY if isinstance(self.overlay, ScriptedOverlay) else ONLY_WAY
+            return way.format(count=len(neighbours), neighbours=", ".join(neighbours), broker=self.node_id)
         for part in (self.overlay, self.routing):
             if unsettled := part.why_unsettled():
                 return f"its place in the network: {unsettled}"
