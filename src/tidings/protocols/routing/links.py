@@ -20,7 +20,7 @@ again by telling the same filter again. (G-41 and G-42, and with them the publis
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from tidings.machine.effects import Effect
 from tidings.machine.window import TakenBytes
@@ -39,6 +39,7 @@ from tidings.protocols.routing.packets import Change, TableFlow
 from tidings.protocols.routing.reductions import Reduction
 from tidings.protocols.routing.requests import LINK_LOST, Announcement, Asker, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.tables import Offered, Tables, Way, said_of
+from tidings.pubsub.rows import RouteRow
 from tidings.pubsub.signals import AdvertisementId, ReconfigurationId
 
 Numbers = list[int]
@@ -370,6 +371,14 @@ class NeighbourLink:
             return
         number = announcement.number or self.tell_advertisement(now, advertisement, announcement, effects)
         self.ledger.wait(request, self.neighbour, number)
+
+    def rows(self, heard: Iterable[str]) -> Iterator[RouteRow]:
+        """What the neighbour was told, and what it has told."""
+        for text, told in self.filters.items():
+            is_pending = told.acknowledged_version < 0
+            yield RouteRow(neighbour=self.neighbour, is_ours=True, filter=text, is_pending=is_pending)
+        for text in heard:
+            yield RouteRow(neighbour=self.neighbour, is_ours=False, filter=text)
 
     def check(self) -> None:
         if self.reduction is not None:

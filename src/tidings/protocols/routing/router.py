@@ -232,12 +232,7 @@ class Router:
         return {"routes": lambda _: self.route_rows(), **self.carrier.carriage.views()}
 
     def route_rows(self) -> Iterator[RouteRow]:
-        for neighbour, link in self.links.items():
-            for text, told in link.filters.items():
-                is_pending = told.acknowledged_version < 0
-                yield RouteRow(neighbour=neighbour, is_ours=True, filter=text, is_pending=is_pending)
-            for text in self.tables.texts[neighbour]:
-                yield RouteRow(neighbour=neighbour, is_ours=False, filter=text)
+        return (row for link in self.links.values() for row in link.rows(self.tables.texts[link.neighbour]))
 
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("neighbours", "brokers over which events are routed", len(self.links))
@@ -282,8 +277,7 @@ class Router:
             if heard is None or link is None or not link.is_heard:
                 return self.received_early(now, input.sender, input.message, link)
             return heard(now, link, input.message)
-        handler = self.on_input.get(type(input))
-        if handler is not None:
+        if (handler := self.on_input.get(type(input))) is not None:
             return handler(now, input)
         if type(input) is Fired:
             if input.key == TIMER:
