@@ -81,12 +81,15 @@ class PlanAgent:
         self.plan = ""
         self.deployer: NodeId = ""
         self.action: OrderedAction | None = None
+        self.done: set[int] = set()
+        """Actions of the plan that are done here: a link that gives way to another is there for a moment longer."""
         self.asked: dict[tuple[str, int], tuple[NodeId, Prepare]] = {}
         """Shifts for which somebody asks us to be ready, and nobody has ordered them yet."""
         self.peers: set[NodeId] = set()
 
     def start(self) -> None:
         self.plan, self.deployer, self.action = "", "", None
+        self.done.clear()
         self.asked.clear()
         self.peers.clear()
 
@@ -102,6 +105,8 @@ class PlanAgent:
             problem = f"it takes part in plan {self.plan!r} of {self.deployer}; abort that, or wait until it is over"
         if problem:
             return [Send(sender, Engaged(message.plan, (), problem))]
+        if self.plan != message.plan:
+            self.done.clear()
         self.plan, self.deployer = message.plan, sender
         here = tuple(self.neighbours())[:ACTION_BROKERS_MAX]
         return [CancelTimer("lapse"), Send(sender, Engaged(message.plan, here, ""))]
@@ -125,7 +130,9 @@ class PlanAgent:
         effects: list[Effect] = []
         action = self.action
         if action is not None and action.operation == "shift" and not action.is_begun and broker in action.names:
-            effects += self.end(f"the link to {broker} was lost")
+            # One that was just let go may have to come back, and does so at once.
+            action.prepared.discard(broker)
+            action.ends_at = min(action.ends_at, now + 2 * self.params.ask_again_after)
         if broker == self.deployer:
             effects.append(SetTimer("lapse", now + 2 * self.params.step_timeout))
         return effects
@@ -147,7 +154,7 @@ class PlanAgent:
         expected = 3 if order.operation == "shift" else 2
         if self.node_id not in action.names or len(set(action.names)) != expected:
             return [self.reported(action, "it takes no part in this action")]
-        if self.is_done(action):
+        if action.number in self.done or self.is_done(action):
             if self.action is None or self.action.number != action.number:
                 return [self.reported(action)]
             return []
@@ -255,6 +262,8 @@ class PlanAgent:
         action, self.action = self.action, None
         assert action is not None
         effects: list[Effect] = [CancelTimer("again")]
+        if not problem:
+            self.done.add(action.number)
         if action.operation == "shift" and action.names[0] == self.node_id:
             effects.append(LinkUnwanted(action.names[2], AGENT))
         return [*effects, self.reported(action, problem)] if self.deployer else effects
