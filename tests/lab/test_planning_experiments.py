@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidings.lab.dependable import e15, e16, e17, e18
+from tidings.lab.dependable import e15, e16, e17, e18, executed
 from tidings.lab.dependable.planners import run, workload
 from tidings.planning.action_sets import actions_in
 from tidings.planning.planner import make_plan
@@ -74,3 +74,16 @@ def test_figures_compare_planners_tree_by_tree(spark: SparkSession) -> None:
 
 def values(figures: DataFrame) -> dict[tuple[str, str], float]:
     return {(row.figure, row.group): row.value for row in figures.collect()}
+
+
+def test_plans_of_both_planners_are_carried_out_while_events_flow() -> None:
+    """E19, tiny: the notes that its metrics read are there, and events that the plan did not stop."""
+    setting = {"publishers": 2, "rate": 2.0, "subscribers": 6, "begin": 2.0, "seconds_max": 60.0, "states_max": 200}
+    for planner in ("E", "search"):
+        trace = RingBuffer(200_000)
+        found = executed.run("", {"brokers": 8, "change": 0.3, "planner": planner, **setting}, 3, trace)
+        rows = trace.records()
+        assert found["done"] == 1.0 and found["actions"] >= found["steps"] >= 1.0
+        assert sum(row.message == "plan_executed" for row in rows) == 1
+        assert sum(row.message == "shifted" for row in rows) == 3 * found["actions"]
+        assert any(row.kind == "deliver" and row.message == "Event" for row in rows)
