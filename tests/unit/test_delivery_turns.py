@@ -8,6 +8,7 @@ from tidings.machine.effects import Effect, SetTimer
 from tidings.model.work import UNITS_PER_MS, WORK, limited
 from tidings.protocols.delivery.edge.subscriptions import ENDED_AT_ONCE_MAX, LOOKED_AT_ONCE_MAX
 from tidings.protocols.delivery.messages import PackedReferences, Reference
+from tidings.pubsub.client import Receipt
 from tidings.pubsub.signals import Unwant
 
 MANY = LOOKED_AT_ONCE_MAX + 10
@@ -143,3 +144,15 @@ def test_many_readers_that_ask_at_once_are_served_one_after_the_other() -> None:
     streams = [each.streams["p"].position for each in desk.edge.subscriptions.all.values()]
     assert streams == [1000] * len(clients), "everybody gets everything in the end"
     assert not desk.edge.fetching.held
+
+
+def test_a_publisher_that_goes_while_there_is_no_time_to_ask_for_it_holds_up_no_receipt() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    desk.know("p/1")
+    with limited(0):
+        desk.subscribe("c", guarantee="reference")
+    desk.forget("p/1")
+    effects = [*desk.settle(), *desk.advance(1.0)]
+    assert len(sent(effects, Receipt)) == 1

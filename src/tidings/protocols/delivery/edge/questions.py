@@ -110,7 +110,6 @@ class Fetching:
     def publishers_for(self, subscription: ServedSubscription, news: int = 0) -> list[NodeId]:
         """Who may publish what the subscription wants, as far as it was heard of after so many news."""
         publishers: dict[NodeId, None] = {}
-        # Many publishers advertise the same.
         verdicts: dict[Filter, bool] = {}
         for known, at in self.known.values():
             if at <= news or known.publisher in publishers or not subscription.client.is_of(known.publisher):
@@ -195,6 +194,8 @@ class Fetching:
             self.admission.forget_early(stream)
             origins = [origin_of(each) for each in self.of_publisher.get(stream.publisher, ())]
             stream.ask(now, self.rounds, self.news, origins)
+            if not origins:  # It has gone since the stream lags.
+                self.place(subscription, stream.publisher, None)
         return self.pose(now, subscription, streams)
 
     def pose(self, now: float, subscription: ServedSubscription, streams: Sequence[PublisherStream]) -> list[Effect]:
@@ -268,8 +269,7 @@ class Fetching:
         return [effect for client in held for effect in self.catch_up(now, client)]
 
     def ask_again(self, now: float) -> list[Effect]:
-        """Those that have waited long ask the same question once more. It may have been lost; or there is much to be
-        answered before it, and then the answer to the first one counts: whatever is waited for comes nearer."""
+        """Those that have waited long ask the same question once more; the first answer to it counts."""
         effects: list[Effect] = []
         for (_, publisher), subscription in list(self.asked.items()):
             stream = subscription.streams[publisher]
