@@ -56,6 +56,8 @@ WINDOWS = (1, 4, 32, 1024)
 BUSY_WINDOW, BUSY_PAUSE = 32, 0.02
 """The least and the longest where thousands of events are published, or all of them are read in the end: a round trip
 for each takes longer than a run."""
+PAGES = (4, 30, 4096)
+"""Events a page of what is read."""
 WIDE_WINDOW = 4
 """The least where a round trip may take three seconds."""
 TABLE_READERS, TABLE_MAX = 8, 8_000
@@ -208,7 +210,7 @@ def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
     writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
     if scale != "tables":
         readers = draw_twins(random_stream(seed, "campaign groups"), params, scale, names, readers)
-    readers = draw_readings(random_stream(seed, "campaign readings"), params, readers)
+    readers = draw_readings(random_stream(seed, "campaign readings"), params, scale, readers)
     called = random_stream(seed, "campaign tenants")
     tenants = TENANTS if params.has_tenants and called.random() < 0.25 else ("",)
     return Campaign(
@@ -346,15 +348,16 @@ def draw_twins(
 
 
 def draw_readings(
-    rng: RandomStream, params: CampaignParams, readers: tuple[CampaignReader, ...]
+    rng: RandomStream, params: CampaignParams, scale: Scale, readers: tuple[CampaignReader, ...]
 ) -> tuple[CampaignReader, ...]:
-    """Some readers look at what is stored, at any time, and once more in the end, when all of it can be found."""
+    """Some readers look at what is stored, at any time, and once more in the end, when all of it can be found; where
+    that is much, or far away, in pages of which not too many are needed."""
     if not params.has_readings or rng.random() >= 0.4:
         return readers
-    drawn = []
+    drawn, least = [], BUSY_WINDOW if scale in ("busy", "wide") else 1
     for reader in readers:
         times = [rng.uniform(0.0, params.span) for _ in range(rng.below(3))] + [params.span + READ_AFTER]
-        read = [ReadLater(round(BEGIN + at, 3), draw_wish(rng), rng.choice((4, 30, 4096))) for at in times]
+        read = [ReadLater(round(BEGIN + at, 3), draw_wish(rng), max(least, rng.choice(PAGES))) for at in times]
         drawn.append(replace(reader, read=tuple(read)) if rng.random() < 0.5 else reader)
     return tuple(drawn)
 
