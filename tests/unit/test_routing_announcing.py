@@ -556,6 +556,8 @@ def test_a_start_after_a_crash_finds_no_neighbours() -> None:
         {"memo_max": 0},
         {"merge_group_max": 1},
         {"unanswered_max": 5},
+        {"repair": "shift", "strategy": "hierarchical"},
+        {"repair": "shift", "strategy": "flooding"},
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:

@@ -303,6 +303,12 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             )
         if self.flush == "none" and self.repair == "path":
             raise UsageError("flush: repair 'path' does not work without it; give 'flood' or 'path'")
+        if self.repair == "shift" and self.strategy not in ("subscription", "advertisement"):
+            raise UsageError(
+                f"repair: 'shift' has both ends of a link tell each other their tables before events go there, which "
+                f"strategy {self.strategy!r} does not; choose strategy 'advertisement' or 'subscription', or repair "
+                "'resuming'"
+            )
         if self.literal_duplicates and self.reduction != "plain":
             raise UsageError(f"literal_duplicates: not with reduction {self.reduction!r}; give reduction 'plain'")
         self.check_popularity()
