@@ -40,14 +40,15 @@ class ShiftingModel(PromisingModel, ScriptedModel):
         return super().publish(advertisement, places, receipt and is_known)
 
     def draw_shift(self) -> tuple[str, str, str] | None:
-        """A mover, an old and a new neighbour, none of which takes part in another shift."""
-        busy = {name for shift, names in self.under_way.items() if len(self.over.get(shift, {})) < 3 for name in names}
+        """A mover, an old and a new neighbour, when no other shift is under way: a deployer has one after the other."""
+        if any(len(self.over.get(shift, {})) < 3 for shift in self.under_way):
+            return None
         possible = [
             (mover, old, new)
             for a, b in self.edges
             for mover, old in ((a, b), (b, a))
             for new in self.near(old)
-            if new != mover and not busy & {mover, old, new} and self.is_quiet(mover, old, new)
+            if new != mover and self.is_quiet(mover, old, new)
         ]
         return self.rng.choice(possible) if possible else None
 

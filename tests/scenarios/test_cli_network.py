@@ -76,7 +76,7 @@ def test_the_commands_of_the_guide_do_what_it_says(is_joined: bool, root: Path, 
         started = [line for line in lines if line[0] == "broker" and "--listen" in line]
         brokers = [line for line in started if ("--join" in line or "--overlay" in line) == is_joined]
         assert len(brokers) == 3
-        (sub,) = [line for line in lines if line[0] == "sub"]
+        (sub,) = [line for line in lines if line[0] == "sub" and "ann" in line]
         (why,) = [line for line in lines if line[0] == "why"]
         async with AsyncExitStack() as stack:
             for line in brokers:

@@ -12,7 +12,6 @@ from tidings.machine.streams import random_stream
 from tidings.model.bounds import PUBLICATION_BYTES_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judge import open_judge
-from tidings.protocols.routing.repairs.choice import REPAIRS
 from tidings.sim.cast import Until
 from tidings.sim.fault_schedule import DRAWERS
 from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Partition, Pause
@@ -31,6 +30,7 @@ from tidings.sim.library.nemesis import (
     draw_routing,
     make_stage_broker,
 )
+from tidings.sim.library.nemesis_overlays import DRAWN
 from tidings.sim.library.nemesis_strangers import WORDS
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant, Jittered
@@ -132,7 +132,9 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
     assert len(DRAWERS) == 10, "a new kind of fault is to be drawn here too"
 
 
-@pytest.mark.parametrize(("repair", "seed"), [*product(REPAIRS, (2, 3)), ("path", 5), ("informed", 4), ("notified", 5)])
+@pytest.mark.parametrize(
+    ("repair", "seed"), [*product(dict.fromkeys(DRAWN), (2, 3)), ("path", 5), ("informed", 4), ("notified", 5)]
+)
 def test_every_promise_holds_across_every_repair(repair: str, seed: int) -> None:
     order = RunOrder(scenario="nemesis", seed=seed, settings={"repair": repair})
     result = fulfil(order, find("nemesis"))
@@ -143,7 +145,7 @@ def test_every_promise_holds_across_every_repair(repair: str, seed: int) -> None
 def test_all_repairs_are_drawn_each_on_an_overlay_that_tells_enough() -> None:
     scenario = find("nemesis").scenario({})
     stages = [as_stage(scenario.topology(seed)) for seed in range(60)]
-    assert {stage.repair for stage in stages} == set(REPAIRS)
+    assert {stage.repair for stage in stages} == set(DRAWN)
     scripted = [stage for stage in stages if stage.repair == "path"]
     assert any(scenario.workload(stage, stage.campaign.seed) for stage in scripted)
     for stage in stages:

@@ -292,9 +292,9 @@ OVERLAYS: dict[str, OverlayParams] = {
 }
 REFUSED = {
     "scripted": (),
-    "lstree": ("path",),
-    "dhtree": ("notified", "informed", "path"),
-    "spanning-tree": ("notified", "informed", "path"),
+    "lstree": ("path", "shift"),
+    "dhtree": ("notified", "informed", "path", "shift"),
+    "spanning-tree": ("notified", "informed", "path", "shift"),
 }
 
 

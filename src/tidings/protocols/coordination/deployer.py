@@ -2,9 +2,9 @@
 
     engaging    a link to every broker of the plan, and each says that it takes part, and which neighbours it has. All
                 of it together must be the tree with which the plan begins, or how far it had come.
-    running     the actions of a step are ordered, those that share a broker one after the other (G-32). An action is
-                done when all its brokers say so. One that failed is ordered again, until `step_timeout` is over. The
-                next step begins when all actions of this one are done (S-87).
+    running     the actions of a step are ordered, one after the other (the source has those at once that share no
+                broker, G-32). An action is done when all its brokers say so. One that failed is ordered again, until
+                `step_timeout` is over. The next step begins when all actions of this one are done (S-87).
     aborting    nothing new is ordered; what has begun is waited for.
     done, aborted    the brokers are let go.
 
@@ -221,15 +221,15 @@ class Deployer:
         return ((number, each) for number, each in enumerate(self.kept.work) if each.step == self.kept.step)
 
     def order_more(self) -> list[Effect]:
-        """Those of the step that share no broker with one that is under way."""
-        busy = {name for _, each in self.work_of_step() if each.state == "ordered" for name in each.action.brokers}
-        effects: list[Effect] = []
+        """The next one of the step, when none is under way: while two links were shifted at once, advertisements that
+        were withdrawn and made anew went round between the brokers of both and came to no end."""
+        if any(each.state == "ordered" for _, each in self.work_of_step()):
+            return []
         for number, each in self.work_of_step():
-            if each.state == "waiting" and not busy & set(each.action.brokers):
-                busy |= set(each.action.brokers)
+            if each.state == "waiting":
                 each.state, each.reported = "ordered", {}
-                effects += self.orders(number, each)
-        return effects
+                return self.orders(number, each)
+        return []
 
     def orders(self, number: int, each: PlannedWork) -> list[Effect]:
         assert self.kept is not None
