@@ -32,7 +32,7 @@ from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.views import stored_count, unfinished
-from tidings.protocols.delivery.messages import PublishMessage, ReplyMessage
+from tidings.protocols.delivery.messages import PublishMessage, ReplyFar, ReplyMessage, ReplySettledFar
 from tidings.protocols.gossip.failover.params import FailoverParams
 from tidings.protocols.gossip.lpbcast import LpbcastParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
@@ -51,8 +51,9 @@ from tidings.pubsub.rows import BrokerRow, Gauge, View
 
 PASSING = frozenset(
     {Publications, GatheredPublications, PublicationsAround, *HistoryExchange.messages, PublishMessage, ReplyMessage}
-)
-"""What comes for somebody else, or for what only this broker has."""
+) - {ReplyFar, ReplySettledFar}
+"""What comes for somebody else, or for what only this broker has. Not replies: to a publisher that has gone they are
+tried here as long as its events are stored, and for somebody else they pass over two links of the tree."""
 
 ONLY_WAY = (
     "{count} links of the tree, over which events may pass, to {neighbours}; if it stays so there is no other way "

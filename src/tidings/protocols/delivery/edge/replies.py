@@ -100,15 +100,17 @@ class Replies:
         return [*self.attempt(now, id, open_reply), *self.arm()]
 
     def attempt(self, now: float, id: int, open_reply: OpenReply) -> list[Effect]:
-        """By all ways that were not tried yet; and an answer to the client, where it is settled by that."""
+        """By all ways that were not tried yet, those that end here first; and an answer to the client, where it is
+        settled by that."""
         asked, effects = open_reply.asked, list[Effect]()
         known = self.fetching.of_publisher.get(asked.publisher, {})
+        offered = self.references.publishers.offered
         ways = [each for each in one_at_each_broker(known) if each not in open_reply.tried]
-        for advertisement in ways:
+        for advertisement in sorted(ways, key=lambda each: each not in offered):
             open_reply.tried.add(advertisement)
             far = ReplyFar(id, advertisement, asked.word, asked.reply, asked.head, asked.payload, (self.node_id,))
             hop = self.hop_toward(advertisement)
-            if advertisement in self.references.publishers.offered:
+            if advertisement in offered:
                 open_reply.problem, handed = self.hand_over(far)
                 effects += handed
                 if not open_reply.problem:
