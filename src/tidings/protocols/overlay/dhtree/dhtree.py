@@ -146,6 +146,7 @@ class DhTree:
             case PeerDown(broker, _, reason):
                 return [*self.agreements.peer_down(broker, reason), *self.lose(now, broker)]
             case LinkFailed(broker):
+                self.ring.failed(now, broker)
                 return self.lose(now, broker)
             case Fired("look"):
                 self.is_timed = False

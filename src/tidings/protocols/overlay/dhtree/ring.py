@@ -60,14 +60,17 @@ class RingParams(msgspec.Struct, frozen=True, kw_only=True):
     search_timeout: float = 1.0
     searches_max: int = 64
     """Searches of ours that are under way; further ones are made when these have ended."""
+    away_for: float = 16.0
+    """Seconds for which nobody is believed that a broker stands behind us which could not be reached: longer than a
+    list of successors takes from broker to broker, a `period` each."""
     contacts_max: int = 32
     """Brokers that were met and are remembered, to find others through them after everything else is gone."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.successors <= SUCCESSORS_MAX:
             raise UsageError(f"successors: {self.successors}; use 1 to {SUCCESSORS_MAX}")
-        if min(self.period, self.probe_period, self.search_timeout) <= 0:
-            raise UsageError("period, probe_period and search_timeout must be above 0")
+        if min(self.period, self.probe_period, self.search_timeout, self.away_for) <= 0:
+            raise UsageError("period, probe_period, search_timeout and away_for must be above 0")
         if min(self.searches_max, self.contacts_max) < 1:
             raise UsageError("searches_max and contacts_max must be at least 1")
 
@@ -93,6 +96,8 @@ class KeyRing:
         self.tickets = 0
         self.links: dict[NodeId, None] = {}
         self.contacts: dict[NodeId, Contact] = {}
+        self.away: dict[NodeId, float] = {}
+        """Those that could not be reached, and until when nobody is believed that they stand behind us."""
         self.probe_after = params.period
         self.probed: Contact | None = None
         """Somebody whom we ask whether there is another ring."""
@@ -132,6 +137,7 @@ class KeyRing:
     def start(self, now: float) -> list[Effect]:
         self.peers.clear()
         self.links.clear()
+        self.away.clear()
         self.searches.clear()
         self.predecessor, self.successors, self.fingers, self.probed = None, [], {}, None
         self.probe_after = self.params.period
@@ -144,11 +150,19 @@ class KeyRing:
 
     def peer_up(self, now: float, broker: NodeId, address: str) -> list[Effect]:
         self.peers[broker] = address
+        self.away.pop(broker, None)
         self.remember(Contact(broker, address))
         is_probed = self.probed is not None and self.probed.node == broker
         is_next = bool(self.successors) and broker == self.successors[0].contact.node
         asking: list[Effect] = [Send(broker, AskRing(self.key))] if is_next or is_probed else []
         return [*asking, *(self.search(now, self.key, broker) if self.is_alone or is_probed else [])]
+
+    def failed(self, now: float, broker: NodeId) -> None:
+        """It does not answer. Others go on to name it: their lists come from each other, around the ring, and what
+        everybody believes again as soon as it is said would go round for ever."""
+        self.away.pop(broker, None)
+        self.away[broker] = now + self.params.away_for
+        self.away = {name: until for name, until in list(self.away.items())[-self.params.contacts_max :] if until > now}
 
     def lose(self, now: float, broker: NodeId) -> list[Effect]:
         """It cannot be reached: nobody counts on it, until it is heard of again."""
@@ -234,8 +248,12 @@ class KeyRing:
     def told(self, now: float, sender: NodeId, told: RingTold) -> list[Effect]:
         if not self.successors or sender != self.successors[0].contact.node:
             return [Drop(told, NOT_ASKED)]
-        first = self.member_of(sender, self.successors[0].key)
+        if told.key >= self.reference.keys or told.key == self.key:
+            return [Drop(told, NO_KEY)]
+        # Where it stands it says itself: somebody else may have told us otherwise.
+        first = self.member_of(sender, told.key)
         named = [each for each in (told.predecessor, *told.successors) if each is not None and self.is_good(each)]
+        named = [each for each in named if self.away.get(each.contact.node, now) <= now]
         return [*self.choose_successors([first, *named]), *self.keep_links()]
 
     def choose_successors(self, members: Iterable[RingMember]) -> list[Effect]:
