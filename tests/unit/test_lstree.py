@@ -632,7 +632,7 @@ def test_repairs_that_need_to_know_the_path_are_refused_and_all_others_run_on_it
     assert {"strawman", "timed", "notified", "informed", "path"} <= set(names)
     for name in names:
         params = DispatcherParams(overlay=LsTreeParams(), routing=RoutingParams(repair=name, engine="plain"))
-        if name == "path":
+        if name in ("path", "shift"):
             with pytest.raises(UsageError, match="lstree"):
                 Dispatcher("d", params, Random(1))
         else:

@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from tidings import UsageError
-from tidings.cli.output import NO, JsonLines, Reach, json_line, reaching, show
+from tidings.cli.output import NO, Json, JsonLines, Reach, json_line, print_json, reaching, show
 from tidings.net.inspector import Inspector, NotDrained, NotInspected
 from tidings.pubsub.rows import DrainRow, LinkRow
 
@@ -69,7 +69,7 @@ def drain(
 
 
 @reaching
-def undrain(node: BrokerName, *, reach: Reach) -> None:
+def undrain(node: BrokerName, json: Json = False, *, reach: Reach) -> None:
     """Let a broker take clients again. Those that have gone stay where they are.
 
     \b
@@ -77,7 +77,10 @@ def undrain(node: BrokerName, *, reach: Reach) -> None:
       tidings undrain b7 --broker 127.0.0.1:7411
     """
     asyncio.run(ended(node, reach))
-    show(f"{node} takes clients again")
+    if json:
+        print_json({"broker": node, "state": "serving"})
+    else:
+        show(f"{node} takes clients again")
 
 
 Told = Callable[[DrainStep], None]

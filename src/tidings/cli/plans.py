@@ -140,7 +140,12 @@ def apply_command(
 @plans.command("status")
 @reaching
 def status_command(json: Json = False, *, reach: Reach) -> None:
-    """Show how far the plan is that this broker carries out, or carried out last."""
+    """Show how far the plan is that this broker carries out, or carried out last.
+
+    \b
+    Example:
+      tidings plan status --broker 127.0.0.1:7411
+    """
     row, actions = asyncio.run(Followed(reach, json).look())
     if json:
         print_json({"plan": row, "actions": actions})
@@ -155,14 +160,24 @@ def status_command(json: Json = False, *, reach: Reach) -> None:
 @plans.command("abort")
 @reaching
 def abort_command(json: JsonLines = False, *, reach: Reach) -> None:
-    """Begin no further action of the plan; what has begun is finished or undone, and the network is a tree."""
+    """Begin no further action of the plan; what has begun is finished or undone, and the network is a tree.
+
+    \b
+    Example:
+      tidings plan abort --broker 127.0.0.1:7411
+    """
     asyncio.run(Followed(reach, json).order("abort"))
 
 
 @plans.command("resume")
 @reaching
 def resume_command(json: JsonLines = False, *, reach: Reach) -> None:
-    """Go on with the plan that was aborted, from the step in which it was."""
+    """Go on with the plan that was aborted, from the step in which it was.
+
+    \b
+    Example:
+      tidings plan resume --broker 127.0.0.1:7411
+    """
     finish(asyncio.run(Followed(reach, json).order("resume")))
 
 
