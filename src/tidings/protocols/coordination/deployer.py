@@ -11,7 +11,7 @@
 What is known is saved with every change, so that a deployer that starts again goes on from there (S-89): it engages
 the same brokers, and orders once more what was not reported; agents that have done it say so at once.
 
-Bounds: a plan is at most `PLAN_BYTES_MAX`; a step ends after `step_timeout`, engaging after `engage_timeout`.
+Bounds: a plan is at most `PLAN_BYTES_MAX`; an action ends after `step_timeout`, engaging after `engage_timeout`.
 """
 
 from collections.abc import Iterator
@@ -262,7 +262,8 @@ class Deployer:
             return [*self.keep(), *([] if self.is_waiting() else self.finish(now, "aborted"))]
         if all(other.state == "done" for _, other in self.work_of_step()):
             return self.next_step(now)
-        return [*self.keep(), *self.order_more()]
+        # Each action has that time, since they come one after the other.
+        return [*self.keep(), SetTimer("step", now + self.params.step_timeout), *self.order_more()]
 
     def is_waiting(self) -> bool:
         assert self.kept is not None
