@@ -6,6 +6,7 @@ from tests.worlds.desk import of, sent
 from tests.worlds.edge import EdgeDesk, answer, received
 from tidings.machine.effects import Effect, SetTimer
 from tidings.model.work import UNITS_PER_MS, WORK, limited
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import ENDED_AT_ONCE_MAX, LOOKED_AT_ONCE_MAX
 from tidings.protocols.delivery.messages import PackedReferences, Reference
 from tidings.pubsub.client import Receipt
@@ -84,6 +85,37 @@ def test_questions_for_which_there_is_no_time_are_held_and_asked_later() -> None
     assert not desk.edge.fetching.held
     assert received(answer(desk, "p", 5, 6, 7, at=1.0), "c") == [5, 6, 7]
     assert received(desk.arrive("p", [8], (("c", 1),)), "c") == [8]
+
+
+def test_who_has_to_look_once_has_a_turn_before_those_whose_looking_never_ends() -> None:
+    desk = EdgeDesk(EdgeParams(scanned_max=10))
+    desk.up("p", "greedy", "c")
+    desk.advertise("p")
+    for first in range(1, 2001, 100):
+        desk.publish("p", first, *range(first, first + 100))
+    for number in range(1, 51):
+        # Each of them looks at all that is stored, ten at a time, and finds nothing.
+        desk.subscribe("greedy", number, f"x = {5000 + number}", guarantee="reference", since=0.0)
+    desk.edge.references.flows.looks.spend(desk.now, 20 * UNITS_PER_MS)
+    desk.subscribe("c", 1, "x > 1990", guarantee="reference", after=(("p", 1990),), is_continued=True)
+    assert received(desk.effects, "c") == [], "there is no time for it now"
+    turns = 0
+    while not received(desk.effects, "c"):
+        desk.fire_next()
+        turns += 1
+    assert len(desk.edge.fetching.held) == 1, "the other one is far from its end"
+    assert turns <= 10
+
+
+def test_who_subscribes_when_a_publisher_is_known_does_not_ask_for_what_others_have_not_looked_at_yet() -> None:
+    desk = crowded()
+    desk.up("new")
+    desk.know("p/1")
+    desk.subscribe("new", 1)
+    desk.begin(p=6)
+    desk.settle()
+    assert desk.edge.subscriptions.unlooked, "the others have not asked"
+    assert received(desk.arrive("p", [7], (("new", 1),)), "new") == [7]
 
 
 def test_a_client_that_leaves_takes_with_it_what_was_held() -> None:

@@ -163,10 +163,12 @@ class ServedSubscription:
         return self.guarantee == "reference" or (self.guarantee == "installed" and self.is_settled)
 
     def has_to_ask(self, publisher: NodeId, news_count: int) -> bool:
-        """Whether it has not asked for the publisher since there were so many news. One that lags will ask anyway."""
+        """Whether it has not asked for the publisher since there were so many news. One that lags will ask anyway, and
+        where one begins that came later was asked then (`beginnings.py`)."""
         stream = self.streams.get(publisher)
         has_asked = publisher in self.lagging or (stream is not None and stream.news >= news_count)
-        return self.is_complete and not has_asked
+        has_begun = self.guarantee == "installed" and not self.group and self.known_before >= news_count
+        return self.is_complete and not has_asked and not has_begun
 
     def position_after(self, publisher: NodeId) -> int | None:
         """Behind which number it begins, where that is known. A name without a life means all lives of it."""

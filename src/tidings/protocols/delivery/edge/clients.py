@@ -76,6 +76,8 @@ class ServedClient:
         """Publications in its queues and on the way to it."""
         self.lagging: dict[int, ServedSubscription] = {}
         """Its subscriptions that wait for room before they ask for more."""
+        self.looked_units = 0
+        """The work of looking at what is stored for it, and what it was counted with when it came (`looks.py`)."""
         self.is_turned_out = False
         self.window = SendWindow(window_bytes)
         self.answers: deque[Any] = deque()

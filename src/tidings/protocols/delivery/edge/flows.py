@@ -20,9 +20,8 @@ subscription waits for it (`beginnings.py`). Where more waits than may, the long
 that is posed again while it waits still, or its answer does, waits once. And what has left stands on the link ahead
 of other people's events: so the window becomes narrower where it is taken slowly.
 
-Time. To make an answer takes as long as a hundred small requests. Whoever asks for all of the history all the time
-would keep this broker busy, and everything that the neighbour says would wait for it. So looking at what is stored, for
-others and for our own clients, takes a share of the time; then what is to be made waits for the timer "answers".
+Time. Looking at what is stored, for others and for our own clients, takes a share of the time (`looks.py`); beyond it
+what is to be made waits for the timer "answers".
 
 Lives. A link of the overlay ends and begins anew at its two ends at different moments, while its stream lives on or
 not. So whoever sends says with `HistoryBegun` that it counts from 0 again, and in `HistoryTaken` the other names that
@@ -39,7 +38,8 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.window import TakenBytes, YieldingWindow
 from tidings.model.bounds import NEIGHBOURS_MAX, QUESTIONS_MAX
 from tidings.model.identity import NodeId
-from tidings.model.work import UNITS_PER_MS, WORK
+from tidings.model.work import WORK
+from tidings.protocols.delivery.edge.looks import LookTime
 from tidings.protocols.delivery.edge.params import TAKEN_STEPS, EdgeParams
 from tidings.protocols.delivery.messages import (
     FetchedFar,
@@ -64,22 +64,6 @@ PACK_FILTER_CHARS_MAX = 4096
 
 PACK_BYTES_MAX = 64 * 1024
 """Questions in one message; a single one may be larger."""
-
-
-BUSY_SHARE, BUSY_MAX = 0.5, 0.01
-"""Of the time, what looking at what is stored may take; and how many seconds of it may be taken in advance."""
-
-
-class LookTime:
-    def __init__(self) -> None:
-        self.busy_until = 0.0
-        """When all that was looked at so far will have had its share of the time."""
-
-    def are_used_up(self, now: float) -> bool:
-        return self.busy_until - now > BUSY_MAX
-
-    def spend(self, now: float, units: int) -> None:
-        self.busy_until = max(now, self.busy_until) + units / (BUSY_SHARE * 1000 * UNITS_PER_MS)
 
 
 class Origin(NamedTuple):

@@ -15,16 +15,16 @@ each other none is answered soon; if those posed again were new ones, the answer
 nothing, and the next ones too.
 
 An advertisement may concern thousands of subscriptions, and each asks. When a step has done as much as a step may
-(`model/work.py`), further streams lag as if there were no room, and go on a little later, at the timer "held".
+(`model/work.py`), or looking has taken its share of the time, further streams lag as if there were no room, and go on
+at the timer "held", the clients in turn (`looks.py`).
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.model.bounds import INTEGER_MAX, PUBLISHERS_MAX
+from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.work import WORK
@@ -37,13 +37,14 @@ from tidings.protocols.delivery.edge.admission import (
     fall_back,
 )
 from tidings.protocols.delivery.edge.advertisements import origin_of
+from tidings.protocols.delivery.edge.answers import lost_behind, merged
 from tidings.protocols.delivery.edge.clients import ServedClient
-from tidings.protocols.delivery.edge.history import NEVER, behind, count_of, within, without
+from tidings.protocols.delivery.edge.history import NEVER, behind
+from tidings.protocols.delivery.edge.looks import LookTurns
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import TOO_FAR, References
 from tidings.protocols.delivery.messages import History, Reference
 from tidings.pubsub.client import Missed
-from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"
@@ -79,7 +80,7 @@ class Fetching:
         """Streams that wait for an answer, the one that has waited longest first."""
         self.placed: list[ServedSubscription] = []
         """Subscriptions of which it has become known where they begin, in this step."""
-        self.held: dict[ServedClient, None] = {}
+        self.held = LookTurns()
         """Who has streams that go on at the timer "held"."""
 
     # Advertisements.
@@ -187,7 +188,7 @@ class Fetching:
         streams = [stream for stream in streams if stream.state != "lagging"]
         if not streams:
             return []
-        if WORK.is_spent or self.references.flows.looks.are_used_up(now):
+        if self.has_to_wait(now, subscription.client):
             return self.hold(now, subscription, streams)
         self.rounds += 1
         for stream in streams:
@@ -232,14 +233,12 @@ class Fetching:
             *limits,
             (self.node_id,),
         )
-        began = WORK.units
         for (since, is_from_now, is_late), parts in questions.items():
             for wanted in parts:
                 if wanted:
                     named = tuple(wanted[:PUBLISHERS_MAX])
                     part = replace(question, since=since, is_from_now=is_from_now, is_late=is_late, wanted=named)
                     effects += self.put(now, subscription, part)
-        self.references.flows.looks.spend(now, WORK.units - began)
         return effects
 
     def put(self, now: float, subscription: ServedSubscription, question: Reference) -> list[Effect]:
@@ -248,9 +247,17 @@ class Fetching:
             # Where no way is known it becomes known again, and then it is asked for.
             if hop is not None:
                 effects += self.references.flows.put(hop, replace(question, wanted=tuple(there)))
-        for answer in self.references.answer(now, question, subscription.filter):
+        began = WORK.units
+        answers = self.references.answer(now, question, subscription.filter)
+        self.references.flows.looks.spend(now, WORK.units - began)
+        subscription.client.looked_units += WORK.units - began
+        for answer in answers:
             effects += self.hear(now, subscription, answer)
         return effects
+
+    def has_to_wait(self, now: float, client: ServedClient) -> bool:
+        are_used_up = WORK.is_spent or self.references.flows.looks.are_used_up(now)
+        return are_used_up or self.held.has_priority_over(client)
 
     def hold(self, now: float, subscription: ServedSubscription, streams: Sequence[PublisherStream]) -> list[Effect]:
         """Not in this step."""
@@ -260,13 +267,15 @@ class Fetching:
                 self.asked.pop((subscription.key, stream.publisher), None)
             fall_back(subscription, stream)
         effects: list[Effect] = [] if self.held else [SetTimer("held", now + self.params.held_for)]
-        self.held[subscription.client] = None
+        self.held.wait(subscription.client)
         return effects
 
     def let_go_on(self, now: float) -> list[Effect]:
-        """Those that were held."""
-        held, self.held = self.held, {}
-        return [effect for client in held for effect in self.catch_up(now, client)]
+        """Those that were held, as far as there is time for them."""
+        effects: list[Effect] = []
+        while self.held and not (WORK.is_spent or self.references.flows.looks.are_used_up(now)):
+            effects += self.catch_up(now, self.held.next())
+        return [*effects, SetTimer("held", now + self.params.held_for)] if self.held else effects
 
     def ask_again(self, now: float) -> list[Effect]:
         """Those that have waited long ask the same question once more; the first answer to it counts."""
@@ -396,7 +405,7 @@ class Fetching:
             outlet = subscription.outlet
             if 2 * outlet.room < outlet.capacity or 2 * client.pending_bytes > self.params.pending_bytes_max:
                 continue
-            if WORK.is_spent or self.references.flows.looks.are_used_up(now):
+            if self.has_to_wait(now, client):
                 return effects + self.hold(now, subscription, ())
             publishers = list(subscription.lagging)
             del client.lagging[number]
@@ -407,44 +416,6 @@ class Fetching:
         return effects
 
     def check(self) -> None:
+        self.held.check()
         for (_, publisher), subscription in self.asked.items():
             assert subscription.streams[publisher].state == "asked", "an answer is awaited for no question"
-
-
-def lost_behind(position: int | None, answers: list[History]) -> tuple[bool, int]:
-    """Whether anything is lost behind that position, or of what was asked for without one, and how much at most: what
-    one broker lacks, another may have."""
-    truncated = [each for each in answers if each.is_truncated]
-    held = [extent for each in answers for extent in each.held]
-    if position is not None:
-        lacking = [extent for each in answers for extent in within(each.lacking, position, INTEGER_MAX)]
-        missing = count_of(without(lacking, held))
-    else:
-        lacking = [extent for each in truncated for extent in within(each.lacking, each.begin, INTEGER_MAX)]
-        missing = min(count_of(without(lacking, held)), sum(each.missing for each in truncated))
-        # What the others lack behind their beginnings was published elsewhere, at a broker that has not answered.
-        others = [each for each in answers if not each.is_truncated]
-        elsewhere = [extent for each in others for extent in within(each.lacking, each.begin, INTEGER_MAX)]
-        missing += count_of(without(elsewhere, [*held, *lacking]))
-    if len(answers) == 1 and truncated:
-        # What it has forgotten it counts itself, and best.
-        missing = max(missing, answers[0].missing) if answers[0].missing else 0
-    return missing > 0 or len(truncated) == len(answers), missing
-
-
-def merged(answers: list[History], early: list[Publications], through: int) -> list[Publications]:
-    """What is stored of a publisher at one or several brokers, and what came behind that, in the order of numbers and
-    each once, up to a number. Those that were accepted at the same time are a batch."""
-    found: dict[int, tuple[float, bytes, bytes]] = {}
-    for each in answers:
-        columns = zip(each.numbers, each.accepted_at, each.heads, each.payloads, strict=True)
-        found |= {number: (at, head, payload) for number, at, head, payload in columns if number <= through}
-    for batch in early:
-        rows = zip(batch.numbers, batch.heads, batch.payloads, strict=True)
-        found |= {number: (batch.accepted_at, head, payload) for number, head, payload in rows if number <= through}
-    made = []
-    for at, run in groupby(sorted(found), key=lambda number: found[number][0]):
-        numbers = tuple(run)
-        _, heads, payloads = zip(*[found[number] for number in numbers], strict=True)
-        made.append(Publications(answers[0].publisher, answers[0].advertisement, at, 0, numbers, heads, payloads))
-    return made
