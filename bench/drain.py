@@ -34,7 +34,7 @@ import tidings
 from bench.brokers.servers import free_port
 from tidings import Client, Subscription
 from tidings.cli.drain import drained as drain_broker
-from tidings.cli.output import Reach
+from tidings.cli.reach import Reach
 from tidings.net.inspector import InspectorAccess
 from tidings.pubsub.rows import DrainRow
 

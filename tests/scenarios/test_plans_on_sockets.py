@@ -8,7 +8,7 @@ import pytest
 from tests.worlds.loopback import Broker, connect
 from tests.worlds.sockets import play, until
 from tidings.cli.live_plans import Followed, live_tree
-from tidings.cli.output import Reach
+from tidings.cli.reach import Reach
 from tidings.net.inspector import InspectorAccess, NotPlanned
 from tidings.planning.operations import Action
 from tidings.planning.plan import TopologyPlan

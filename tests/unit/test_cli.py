@@ -1,6 +1,8 @@
 """The program: what each command answers, as text and as JSON, and with which exit code."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 import typer.main
 
 from tidings.cli.demo import flight_event
-from tidings.cli.program import app, run
+from tidings.cli.program import COMMANDS, app, load, run
 from tidings.workloads.recorded import Flights
 from tidings.workloads.workload import planned_event
 
@@ -34,6 +36,18 @@ def test_every_command_has_json_and_a_help_with_an_example(name: str, capsys: py
     text = capsys.readouterr().out
     assert "--json" in text
     assert f"Example:\n    {name}" in text
+
+
+@pytest.mark.parametrize("word", COMMANDS)
+def test_the_list_of_commands_says_what_their_help_says(word: str) -> None:
+    assert load(word).help.startswith(COMMANDS[word].help)
+
+
+def test_the_list_of_commands_is_told_without_loading_them() -> None:
+    told = "import sys; from tidings.cli.program import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told, "--help"], capture_output=True, text=True, check=True)
+    assert all(f"  {word} " in done.stdout for word in COMMANDS)
+    assert not [name for name in done.stderr.split() if name.startswith(("tidings.net", "tidings.sim", "pydantic"))]
 
 
 def test_covering_is_answered_with_yes(capsys: pytest.CaptureFixture[str]) -> None:

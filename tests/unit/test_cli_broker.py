@@ -16,13 +16,13 @@ from tidings.cli.output import (
     NOT_REACHABLE,
     OK,
     USAGE,
-    exit_code,
     read_instant,
     read_span,
     table_lines,
 )
 from tidings.cli.program import run
 from tidings.cli.pub import read_attributes, read_value
+from tidings.cli.reach import exit_code
 from tidings.cli.sub import read_positions
 from tidings.cli.top import cells, measure
 from tidings.diagnosis.network import Network, Reported, Unreached

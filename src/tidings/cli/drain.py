@@ -15,7 +15,8 @@ import msgspec
 import typer
 
 from tidings import UsageError
-from tidings.cli.output import NO, Json, JsonLines, Reach, json_line, print_json, reaching, show
+from tidings.cli.output import NO, Json, JsonLines, json_line, print_json, show
+from tidings.cli.reach import Reach, reaching
 from tidings.net.inspector import Inspector, NotDrained, NotInspected
 from tidings.pubsub.rows import DrainRow, LinkRow
 

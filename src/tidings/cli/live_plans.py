@@ -10,7 +10,8 @@ import time
 
 import msgspec
 
-from tidings.cli.output import Reach, json_line, show
+from tidings.cli.output import json_line, show
+from tidings.cli.reach import Reach
 from tidings.diagnosis.network import crawl
 from tidings.machine.message import Contact
 from tidings.model.errors import UsageError

@@ -14,8 +14,9 @@ import msgspec
 import typer
 
 from tidings.cli.live_plans import Followed, live_tree, text_of
-from tidings.cli.output import NO, Json, JsonLines, Reach, print_json, reaching, show, table_lines
+from tidings.cli.output import NO, Json, JsonLines, print_json, show, table_lines
 from tidings.cli.plan_files import read_traffic, read_tree
+from tidings.cli.reach import Reach, reaching
 from tidings.model.errors import UsageError
 from tidings.planning.deadline import plan_by
 from tidings.planning.evaluators import EVALUATORS, Proposal, Wish, propose

@@ -10,17 +10,8 @@ import msgspec
 import typer
 
 from tidings import UsageError
-from tidings.cli.output import (
-    Json,
-    OrderedOption,
-    PacedOption,
-    Reach,
-    ReliableOption,
-    connect,
-    print_json,
-    reaching,
-    show,
-)
+from tidings.cli.output import Json, print_json, show
+from tidings.cli.reach import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.client.client import Client

@@ -8,7 +8,9 @@ import typer
 
 from tidings.cli.output import Json, print_json, show
 
-spark = typer.Typer(help="Spark on other machines.", no_args_is_help=True)
+spark = typer.Typer(
+    help="Spark on other machines.", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 @spark.callback()

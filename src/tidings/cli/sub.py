@@ -16,19 +16,8 @@ from rich.table import Table
 
 from tidings import UsageError, parse
 from tidings.cli.filters import value_json
-from tidings.cli.output import (
-    JsonLines,
-    OrderedOption,
-    PacedOption,
-    Reach,
-    ReliableOption,
-    connect,
-    drawn,
-    json_line,
-    reaching,
-    read_instant,
-    show,
-)
+from tidings.cli.output import JsonLines, drawn, json_line, read_instant, show
+from tidings.cli.reach import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
 from tidings.net.client.client import QUEUE_MAX, Client
 from tidings.net.client.connection import Connecting
 from tidings.net.client.subscription import Delivered, Subscription

@@ -22,7 +22,8 @@ from rich.table import Table
 
 from tidings import Event, UsageError
 from tidings.cli.filters import read_event
-from tidings.cli.output import NO, Json, JsonLines, Reach, drawn, json_line, print_json, reaching, show, table_lines
+from tidings.cli.output import NO, Json, JsonLines, drawn, json_line, print_json, show, table_lines
+from tidings.cli.reach import Reach, reaching
 from tidings.cli.streams import STREAM_HEADER, StreamLoad, draw_streams, shown_streams, stream_loads
 from tidings.cli.tenants import TENANT_HEADER, TenantLoad, draw_tenants, tenant_cells, tenant_loads
 from tidings.diagnosis.findings import Finding, diagnose, lasting
