@@ -26,6 +26,7 @@ from tidings.model.bounds import (
     INTEGER_MAX,
     INTEGER_MIN,
     NAME_CHARS_MAX,
+    PLACE_DIMENSIONS_MAX,
     TEXT_CHARS_MAX,
 )
 from tidings.model.escapes import PRINTABLE
@@ -42,6 +43,8 @@ Integer = Annotated[int, msgspec.Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
 Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 """A finite float: the bounds exclude the infinities, and NaN is inside no bounds."""
+Place = Annotated[tuple[Real, ...], msgspec.Meta(min_length=1, max_length=PLACE_DIMENSIONS_MAX)]
+"""Where a node is, in a space in which distances are round trips in seconds (`protocols/coordinates`)."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

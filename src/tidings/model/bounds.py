@@ -353,3 +353,41 @@ GROUPS_MAX = 10_000
 
 INTEREST_FILTERS_MAX = 64
 """Filters of one broker in a message that names who wants something."""
+
+# Feeds without servers.
+
+PLACE_DIMENSIONS_MAX = 8
+"""Of the space in which nodes have places."""
+
+PLACE_ERROR_MAX = 1e6
+"""Estimate of how wrong a place is; anything above 1 is a guess already."""
+
+FEED_URL_CHARS_MAX = 2048
+"""Length of the address of a feed."""
+
+PROFILE_BYTES = 128
+"""The interests of a peer, as a Bloom filter."""
+
+FEED_FRIENDS_MAX = 64
+"""Friends that a peer names in one message."""
+
+FEED_CHAIN_MAX = 64
+"""Ancestors of a peer in the tree of a feed, and how often a request to join is sent on."""
+
+FEED_TREES_MAX = 1000
+"""Feeds that one message speaks of, and that a peer reads."""
+
+FEED_PAYLOAD_BYTES_MAX = 256 * 1024
+"""One item of a feed as it travels."""
+
+FEED_PULL_MAX = 128
+"""Updates in one answer, and numbers in one question."""
+
+FEED_PULL_BYTES_MAX = 768 * 1024
+"""Payloads in one answer, together, beyond the first: an answer fits a frame."""
+
+FEED_ROOTS_MAX = 10_000
+"""Feeds of which a peer keeps for others who publishes them."""
+
+FEED_NEAREST_MAX = 16
+"""Peers that are named as nearer to a key."""

@@ -7,8 +7,10 @@ The first byte of a code tells the family, and a new family takes the next free 
 
 from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
+from tidings.protocols.coordinates import messages as coordinates
 from tidings.protocols.coordination import messages as coordination
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.feeds import messages as feeds
 from tidings.protocols.gossip import lpbcast
 from tidings.protocols.gossip.failover import messages as failover
 from tidings.protocols.gossip.failover import neighbourhood, random_views
@@ -212,6 +214,34 @@ REGISTRY.add(0x0906, coordination.Disengage)
 REGISTRY.add(0x0907, coordination.Disengaged)
 REGISTRY.add(0x0910, coordination.Prepare)
 REGISTRY.add(0x0911, coordination.Prepared)
+
+REGISTRY.add(0x0A00, coordinates.CoordinateProbe)
+REGISTRY.add(0x0A01, coordinates.CoordinateEcho)
+
+REGISTRY.add(0x0B00, feeds.PulsePing)
+REGISTRY.add(0x0B01, feeds.PulseEcho)
+REGISTRY.add(0x0B10, feeds.ProfileAsked)
+REGISTRY.add(0x0B11, feeds.ProfileTold)
+REGISTRY.add(0x0B12, feeds.FriendAsked)
+REGISTRY.add(0x0B13, feeds.FriendAnswered)
+REGISTRY.add(0x0B14, feeds.FriendRemoved)
+REGISTRY.add(0x0B20, feeds.TreeJoin)
+REGISTRY.add(0x0B21, feeds.JoinDenied)
+REGISTRY.add(0x0B22, feeds.JoinForwarded)
+REGISTRY.add(0x0B23, feeds.JoinAccepted)
+REGISTRY.add(0x0B24, feeds.ChangeParent)
+REGISTRY.add(0x0B25, feeds.ParentLeft)
+REGISTRY.add(0x0B26, feeds.ParentLet)
+REGISTRY.add(0x0B27, feeds.AdoptChild)
+REGISTRY.add(0x0B28, feeds.RejoinAt)
+REGISTRY.add(0x0B29, feeds.RootHanded)
+REGISTRY.add(0x0B30, feeds.FeedUpdate)
+REGISTRY.add(0x0B31, feeds.UpdatesAsked)
+REGISTRY.add(0x0B32, feeds.UpdatesPulled)
+REGISTRY.add(0x0B33, feeds.VoidUpdate)
+REGISTRY.add(0x0B34, feeds.ItemSubmitted)
+REGISTRY.add(0x0B40, feeds.RootAsked)
+REGISTRY.add(0x0B41, feeds.RootTold)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

@@ -1,0 +1,1 @@
+"""Where nodes are, by how far they are from each other."""

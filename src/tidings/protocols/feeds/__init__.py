@@ -1,0 +1,1 @@
+"""Feeds without servers: their readers bring them to each other."""
