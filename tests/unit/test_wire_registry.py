@@ -13,8 +13,10 @@ import tidings
 from tidings.machine.message import Contact, Message
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
+from tidings.protocols.coordinates import messages as coordinates
 from tidings.protocols.coordination import messages as coordination
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.feeds import messages as feeds
 from tidings.protocols.gossip import lpbcast
 from tidings.protocols.gossip.failover import messages as failover
 from tidings.protocols.gossip.failover import neighbourhood, random_views
@@ -35,6 +37,7 @@ from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipReques
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
+from tidings.pubsub.feeds import Ancestry, RootPlace, Versions
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.pages import page_of
 from tidings.pubsub.publications import Publications, PublicationsAround
@@ -210,6 +213,32 @@ CODES = {
     0x0907: "Disengaged",
     0x0910: "Prepare",
     0x0911: "Prepared",
+    0x0A00: "CoordinateProbe",
+    0x0A01: "CoordinateEcho",
+    0x0B00: "PulsePing",
+    0x0B01: "PulseEcho",
+    0x0B10: "ProfileAsked",
+    0x0B11: "ProfileTold",
+    0x0B12: "FriendAsked",
+    0x0B13: "FriendAnswered",
+    0x0B14: "FriendRemoved",
+    0x0B20: "TreeJoin",
+    0x0B21: "JoinDenied",
+    0x0B22: "JoinForwarded",
+    0x0B23: "JoinAccepted",
+    0x0B24: "ChangeParent",
+    0x0B25: "ParentLeft",
+    0x0B26: "ParentLet",
+    0x0B27: "AdoptChild",
+    0x0B28: "RejoinAt",
+    0x0B29: "RootHanded",
+    0x0B30: "FeedUpdate",
+    0x0B31: "UpdatesAsked",
+    0x0B32: "UpdatesPulled",
+    0x0B33: "VoidUpdate",
+    0x0B34: "ItemSubmitted",
+    0x0B40: "RootAsked",
+    0x0B41: "RootTold",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -227,6 +256,10 @@ LEVEL = failover.LevelView(("c",), (failover.LevelMember(Contact("a", "a:1"), 6)
 ON_AIR = Publications("p", "p/1@a", 2.0, 0, (7,), (b"\x80",), (b"x",))
 COLOUR, CONTACT = Colour(2, "a"), Contact("a", "h:1")
 
+STANDING = Versions(3, 1)
+PLACE_ROOT = RootPlace("r", 2, (0.5,))
+ANCESTRY = Ancestry("f", PLACE_ROOT, ("p", "r"), 9)
+UPDATE = feeds.UpdateText(7, 1.5, b"x", b"s")
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
     (Goodbye("bye"), "000291a3627965"),
@@ -478,6 +511,41 @@ EXAMPLES: list[tuple[Message, str]] = [
     (coordination.Disengaged("p"), "090791a170"),
     (coordination.Prepare("s", "p", 0), "091093a173a17000"),
     (coordination.Prepared("s", ""), "091192a173a0"),
+    (coordinates.CoordinateProbe(3), "0a009103"),
+    (
+        coordinates.CoordinateEcho(3, (0.5, -1.0), 0.25),
+        "0a01930392cb3fe0000000000000cbbff0000000000000cb3fd0000000000000",
+    ),
+    (feeds.PulsePing(STANDING, 4, ("b",), ("f",), True), "0b00959203010491a16291a166c3"),
+    (
+        feeds.PulseEcho(STANDING, 4, ("b",), (ANCESTRY,), False),
+        "0b01959203010491a1629194a16693a1720291cb3fe000000000000092a170a17209c2",
+    ),
+    (feeds.ProfileAsked(STANDING), "0b1091920301"),
+    (feeds.ProfileTold(STANDING, b"i" * 128, (0.5,)), "0b1193920301c480" + "69" * 128 + "91cb3fe0000000000000"),
+    (feeds.FriendAsked(STANDING), "0b1291920301"),
+    (feeds.FriendAnswered(STANDING, True, ("b",)), "0b1393920301c391a162"),
+    (feeds.FriendRemoved(STANDING), "0b1491920301"),
+    (feeds.TreeJoin(STANDING, "f", (0.5,), 6, 2, 1, "first"), "0b2097920301a16691cb3fe0000000000000060201a56669727374"),
+    (feeds.JoinDenied(STANDING, "f"), "0b2192920301a166"),
+    (feeds.JoinForwarded(STANDING, "f", "b", 2), "0b2294920301a166a16202"),
+    (
+        feeds.JoinAccepted(STANDING, "f", PLACE_ROOT, ("p", "r")),
+        "0b2394920301a16693a1720291cb3fe000000000000092a170a172",
+    ),
+    (feeds.ChangeParent(STANDING, "f", "b"), "0b2493920301a166a162"),
+    (feeds.ParentLeft(STANDING, "f"), "0b2592920301a166"),
+    (feeds.ParentLet(STANDING, "f"), "0b2692920301a166"),
+    (feeds.AdoptChild(STANDING, "f", "c", (0.5,)), "0b2794920301a166a16391cb3fe0000000000000"),
+    (feeds.RejoinAt(STANDING, "f", "b"), "0b2893920301a166a162"),
+    (feeds.RootHanded(STANDING, "f", 3), "0b2993920301a16603"),
+    (feeds.FeedUpdate(STANDING, "f", UPDATE), "0b3093920301a1669407cb3ff8000000000000c40178c40173"),
+    (feeds.UpdatesAsked(STANDING, "f", 6, (3, 4)), "0b3194920301a16606920304"),
+    (feeds.UpdatesPulled(STANDING, "f", (UPDATE,), 9), "0b3294920301a166919407cb3ff8000000000000c40178c4017309"),
+    (feeds.VoidUpdate(STANDING, "f", 9), "0b3393920301a16609"),
+    (feeds.ItemSubmitted(STANDING, "f", UPDATE), "0b3493920301a1669407cb3ff8000000000000c40178c40173"),
+    (feeds.RootAsked(STANDING, "f", 3), "0b4093920301a16603"),
+    (feeds.RootTold(STANDING, "f", "b", 2, ("c", "d")), "0b4195920301a166a1620292a163a164"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),
@@ -505,8 +573,8 @@ def test_every_message_that_is_defined_is_listed() -> None:
     for module in pkgutil.walk_packages(tidings.__path__, "tidings."):
         if module.name.split(".")[1] in ("machine", "nodes", "protocols", "pubsub", "wire"):
             importlib.import_module(module.name)
-    # What never leaves the simulator's own process has no code.
-    defined = {kind for kind in subclasses(Message) if kind.__module__.startswith("tidings.")}
+    # What never leaves the simulator's own process has no code, nor has what others are made from.
+    defined = {kind for kind in subclasses(Message) if kind.__module__.startswith("tidings.")} - {feeds.FeedMessage}
     assert {kind for kind in defined if kind.__module__.split(".")[1] not in ("sim", "lab")} == set(
         REGISTRY.types.values()
     )

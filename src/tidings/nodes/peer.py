@@ -13,12 +13,11 @@ from tidings.machine.node import Node, Part
 from tidings.model.identity import NodeId
 from tidings.protocols.coordinates.coordinates import Coordinates
 from tidings.protocols.coordinates.params import CoordinateParams
-from tidings.protocols.feeds.beginning import Beginning
 from tidings.protocols.feeds.forest import Forest
 from tidings.protocols.feeds.friendship import Friendship
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import (
-    BeginningParams,
+    FeedSessionParams,
     FriendshipParams,
     PulseParams,
     RegisterParams,
@@ -26,6 +25,7 @@ from tidings.protocols.feeds.params import (
 )
 from tidings.protocols.feeds.pulse import Pulse
 from tidings.protocols.feeds.register import Register
+from tidings.protocols.feeds.session import FeedSession
 from tidings.protocols.feeds.updates import FeedSignatures
 
 
@@ -46,7 +46,7 @@ class PeerParams(msgspec.Struct, frozen=True, kw_only=True):
     friendship: FriendshipParams = FriendshipParams()
     pulse: PulseParams = PulseParams()
     trees: TreeParams = TreeParams()
-    beginning: BeginningParams = BeginningParams()
+    session: FeedSessionParams = FeedSessionParams()
     register: RegisterParams = RegisterParams()
 
 
@@ -57,12 +57,12 @@ class PeerNode(Node):
         self, node_id: NodeId, params: PeerParams, rng: Random, signatures: FeedSignatures | None = None
     ) -> None:
         self.node_id, self.params = node_id, params
-        self.own = Own(node_id, params.version)
+        self.own = OwnStanding(node_id, params.version)
         self.coordinates = Coordinates(node_id, params.landmarks, params.coordinates, rng, params.version)
         self.friendship = Friendship(self.own, params.friendship, params.pulse, rng)
         self.forest = Forest(self.own, self.friendship.covering, params.trees, rng, signatures)
         self.pulse = Pulse(self.own, self.friendship, self.forest, params.pulse, rng)
-        self.beginning = Beginning(self.friendship.covering, params.beginning, rng, params.stale_friends)
+        self.session = FeedSession(self.friendship.covering, params.session, rng, params.stale_friends)
         self.register = Register(self.own, params.contacts, params.register, rng)
         parts: dict[str, Part] = {
             "coordinates": self.coordinates,
@@ -70,7 +70,7 @@ class PeerNode(Node):
             "friendship": self.friendship,
             "forest": self.forest,
             "pulse": self.pulse,
-            "beginning": self.beginning,
+            "session": self.session,
             "register": self.register,
         }
         super().__init__(parts)

@@ -10,7 +10,7 @@ Five parts talk:
     friendship   who is near and reads the same                  FriendsChanged, PeerWatched
     pulse        who is there                                    PulseHeard, PulseAnswered, PeerSilent, ProbeWanted
     forest       a tree for each feed                            FeedsChanged, NodeMet, JoinEnded, RootWanted, RootTaken
-    beginning    in which order trees are joined                 JoinWanted, AuditsContinual
+    session      in which order trees are joined                 JoinWanted, AuditsContinual
     register     who publishes a feed that nobody is known for   RootFound
 """
 

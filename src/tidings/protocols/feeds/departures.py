@@ -26,7 +26,7 @@ NOT_A_CHILD = "speaks for a child, and is none"
 NOT_THE_PARENT = "speaks as a parent, and is none"
 
 
-class Departures:
+class TreeDepartures:
     def __init__(self, grove: Grove, joins: Joins) -> None:
         self.grove, self.own, self.params, self.joins = grove, grove.own, grove.params, joins
 

@@ -31,7 +31,7 @@ from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.feeds.departures import NOT_THE_PARENT, Departures
+from tidings.protocols.feeds.departures import NOT_THE_PARENT, TreeDepartures
 from tidings.protocols.feeds.joins import Joins
 from tidings.protocols.feeds.messages import (
     AdoptChild,
@@ -51,7 +51,7 @@ from tidings.protocols.feeds.messages import (
     UpdatesPulled,
     VoidUpdate,
 )
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import TreeParams
 from tidings.protocols.feeds.tree import Grove, Tree
 from tidings.protocols.feeds.updates import FeedSignatures, Updates
@@ -96,7 +96,7 @@ class Forest:
 
     def __init__(
         self,
-        own: Own,
+        own: OwnStanding,
         covering: Callable[[FeedId], list[NodeId]],
         params: TreeParams,
         rng: Random,
@@ -107,7 +107,7 @@ class Forest:
         self.grove = Grove(own, params)
         self.joins = Joins(self.grove, covering, rng)
         self.updates = Updates(self.grove, signatures)
-        self.departures = Departures(self.grove, self.joins)
+        self.departures = TreeDepartures(self.grove, self.joins)
         self.is_leaving_all = False
 
     @property

@@ -43,7 +43,7 @@ from tidings.protocols.feeds.messages import (
     ProfileAsked,
     ProfileTold,
 )
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import FriendshipParams, PulseParams
 from tidings.protocols.feeds.profile import Profile, from_bytes, interests_of, may_read, to_bytes
 from tidings.protocols.feeds.utility import Reader, set_utility
@@ -66,7 +66,7 @@ NOT_ASKED = "answers what was not asked, or too late"
 OLD_NEWS = "tells an older profile than the one that is known"
 
 
-class Audit(msgspec.Struct):
+class FriendAudit(msgspec.Struct):
     candidate: NodeId
     asked_friendship: bool = False
 
@@ -79,13 +79,13 @@ class Friendship:
     )
     tells: tuple[type[Signal], ...] = (FriendsChanged, PeerWatched)
 
-    def __init__(self, own: Own, params: FriendshipParams, pulse: PulseParams, rng: Random) -> None:
+    def __init__(self, own: OwnStanding, params: FriendshipParams, pulse: PulseParams, rng: Random) -> None:
         self.own, self.params, self.silence_max, self.rng = own, params, pulse.silence_max, rng
         self.friends: dict[NodeId, Profile] = {}
         self.fans: dict[NodeId, float] = {}
         """With when each was heard last."""
         self.candidates = Candidates(params.candidates_max)
-        self.auditing: Audit | None = None
+        self.auditing: FriendAudit | None = None
         self.fetching: dict[NodeId, Versions] = {}
         """Friends who have a newer profile, which is asked for."""
         self.is_continual = False
@@ -218,7 +218,7 @@ class Friendship:
         self.audits += 1
         candidate = self.candidates.known[node]
         candidate.audited = True
-        self.auditing = Audit(node)
+        self.auditing = FriendAudit(node)
         if candidate.profile is None:
             return [Send(node, ProfileAsked(self.own.versions)), self.patience(now)]
         return self.judge(now, node, candidate.profile)

@@ -14,7 +14,7 @@ SEEN_MAX = 2000
 """Nodes whose versions are remembered; of one that is forgotten the same news may come twice."""
 
 
-class Own:
+class OwnStanding:
     def __init__(self, node_id: NodeId, version: int = 0) -> None:
         """`version` is one that no earlier life of this node has used, if it forgets what it said."""
         self.node_id = node_id

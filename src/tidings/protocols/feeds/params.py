@@ -134,7 +134,7 @@ HOPS_MAX = FEED_CHAIN_MAX
 """How often a request to join is sent on before it begins again at the publisher."""
 
 
-class BeginningParams(msgspec.Struct, frozen=True, kw_only=True):
+class FeedSessionParams(msgspec.Struct, frozen=True, kw_only=True):
     spacing: float = 20.0
     """Seconds between two trees that are joined at their publishers."""
 

@@ -30,7 +30,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.feeds.messages import PulseEcho, PulsePing
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import PulseParams
 from tidings.pubsub.feeds import (
     Ancestry,
@@ -73,7 +73,9 @@ class Pulse:
     hears: tuple[type, ...] = (PeerWatched, ProbeWanted)
     tells: tuple[type[Signal], ...] = (PulseHeard, PulseAnswered, PeerSilent)
 
-    def __init__(self, own: Own, friends: FriendView, trees: TreeView, params: PulseParams, rng: Random) -> None:
+    def __init__(
+        self, own: OwnStanding, friends: FriendView, trees: TreeView, params: PulseParams, rng: Random
+    ) -> None:
         self.own, self.friends, self.trees, self.params, self.rng = own, friends, trees, params, rng
         self.peers: dict[NodeId, PulsedPeer] = {}
 

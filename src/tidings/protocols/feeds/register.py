@@ -37,7 +37,7 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.bounds import FEED_NEAREST_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.feeds.messages import FeedMessage, RootAsked, RootTold
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import RegisterParams
 from tidings.pubsub.feeds import (
     FeedId,
@@ -80,7 +80,7 @@ class Register:
     hears: tuple[type, ...] = (RootWanted, RootTaken, NodeMet, PeerSilent, PulseHeard)
     tells: tuple[type[Signal], ...] = (RootFound, VersionsSeen)
 
-    def __init__(self, own: Own, contacts: tuple[NodeId, ...], params: RegisterParams, rng: Random) -> None:
+    def __init__(self, own: OwnStanding, contacts: tuple[NodeId, ...], params: RegisterParams, rng: Random) -> None:
         self.own, self.params, self.rng = own, params, rng
         self.contacts = tuple(it for it in contacts if it != own.node_id)
         self.key = key_of(own.node_id)

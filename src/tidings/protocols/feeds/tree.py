@@ -13,7 +13,7 @@ from tidings.machine.message import Place
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.feeds.messages import Purpose
-from tidings.protocols.feeds.own import Own
+from tidings.protocols.feeds.own import OwnStanding
 from tidings.protocols.feeds.params import TreeParams
 from tidings.protocols.feeds.update_log import UpdateLog
 from tidings.pubsub.feeds import Ancestry, FeedId, RootPlace, distance
@@ -68,7 +68,7 @@ class Tree:
 class Grove:
     """All trees of a peer, and what is the same for them."""
 
-    def __init__(self, own: Own, params: TreeParams) -> None:
+    def __init__(self, own: OwnStanding, params: TreeParams) -> None:
         self.own, self.params = own, params
         self.trees: dict[FeedId, Tree] = {}
 

@@ -26,7 +26,7 @@ from random import Random
 from tidings.machine.effects import Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Signal
 from tidings.model.identity import NodeId
-from tidings.protocols.feeds.params import BeginningParams
+from tidings.protocols.feeds.params import FeedSessionParams
 from tidings.pubsub.feeds import (
     AuditsContinual,
     CoordinateFixed,
@@ -43,7 +43,7 @@ from tidings.pubsub.feeds import (
 STALE_MAX = 64
 
 
-class Beginning:
+class FeedSession:
     messages: tuple[type, ...] = ()
     hears: tuple[type, ...] = (CoordinateFixed, FeedsChanged, FriendsChanged, PulseAnswered, JoinEnded)
     tells: tuple[type[Signal], ...] = (JoinWanted, AuditsContinual, ProbeWanted, NodeMet)
@@ -51,7 +51,7 @@ class Beginning:
     def __init__(
         self,
         covering: Callable[[FeedId], list[NodeId]],
-        params: BeginningParams,
+        params: FeedSessionParams,
         rng: Random,
         stale: tuple[NodeId, ...] = (),
     ) -> None:
