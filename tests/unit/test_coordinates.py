@@ -1,7 +1,9 @@
 """Coordinates: where a node is, found in seconds, kept for a session, and never contradicting itself."""
 
 import math
+from functools import partial
 from statistics import median
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +23,7 @@ from tidings.pubsub.feeds import CoordinateFixed, Recalibrate, distance
 from tidings.sim.network.internet import Internet
 from tidings.sim.network.latency import Fluctuating, Matrix
 from tidings.sim.network.rule import Rule
+from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 from tidings.workloads.latencies import LatencyMatrix, planetlab_matrix, seattle_matrix
 
@@ -35,22 +38,21 @@ def alone(*landmarks: NodeId) -> Coordinates:
     return Coordinates("n", landmarks, PARAMS, random_stream(1, "n"))
 
 
+def node_of(name: NodeId, landmarks: tuple[NodeId, ...], draws: Draws) -> Node:
+    return Node({"coordinates": Coordinates(name, landmarks, PARAMS, draws("place"))}, tells=Coordinates.tells)
+
+
 def found(names: list[NodeId], network: Rule, landmarks: tuple[NodeId, ...] = LANDMARKS) -> dict[NodeId, Coordinates]:
     """All of them, in a session that began when the landmarks had their places."""
     simulator = Simulator(3, network)
     for name in (*landmarks, *(it for it in names if it not in landmarks)):
         at = 0.0 if name in landmarks else LANDMARKS_READY
-        simulator.add(
-            name,
-            lambda draws, name=name: Node(
-                {"coordinates": Coordinates(name, landmarks, PARAMS, draws("place"))}, tells=Coordinates.tells
-            ),
-            at=at,
-        )
+        simulator.add(name, partial(node_of, name, landmarks), at=at)
     simulator.run(LANDMARKS_READY + PARAMS.rounds * PARAMS.spacing + PARAMS.spacing + PARAMS.patience)
     simulator.check()
     machines = {name: node.machine for name, node in simulator.nodes.items()}
-    return {name: machine.parts["coordinates"] for name, machine in machines.items() if isinstance(machine, Node)}
+    parts = {name: machine.parts["coordinates"] for name, machine in machines.items() if isinstance(machine, Node)}
+    return {name: part for name, part in parts.items() if isinstance(part, Coordinates)}
 
 
 @pytest.mark.spec("P-24")
@@ -151,6 +153,6 @@ def test_after_recalibration_the_version_grows() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"dimensions": 0}, {"place_gain": 0.0}, {"percentile": 2.0}, {"rounds": 0}])
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         CoordinateParams(**wrong)

@@ -404,9 +404,9 @@ def test_most_votes_win_then_the_latest_then_the_name() -> None:
     for now, node in ((1.0, "a"), (2.0, "b"), (2.0, "c"), (3.0, "d"), (4.0, "a")):
         candidates.hear(now, node)
     order = []
-    while (node := candidates.next_audit()) is not None:
-        candidates.known[node].audited = True
-        order.append(node)
+    while (first := candidates.next_audit()) is not None:
+        candidates.known[first].audited = True
+        order.append(first)
     assert order == ["a", "d", "c", "b"]
 
 

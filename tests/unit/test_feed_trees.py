@@ -127,6 +127,10 @@ def message(effects: list[Effect], kind: Any) -> Any:
     return found
 
 
+def is_rejoin(effect: Effect) -> bool:
+    return isinstance(effect, SetTimer) and isinstance(effect.key, tuple) and effect.key[0] == "rejoin"
+
+
 def delivered(effects: list[Effect]) -> list[int]:
     return [it.item.number for it in effects if isinstance(it, Deliver) and isinstance(it.item, FeedItem)]
 
@@ -310,9 +314,9 @@ def test_rejoins_begin_when_all_trees_are_joined() -> None:
         grown.do(JoinWanted(feed))
     first = grown.hear("pub", JoinAccepted(V, F, ROOT, ()))
     second = grown.hear("pub", JoinAccepted(V, "http://g", ROOT, ()))
-    timers = [[it.key for it in each if isinstance(it, SetTimer) and it.key[0] == "rejoin"] for each in (first, second)]
+    timers = [[it.key for it in each if isinstance(it, SetTimer) and is_rejoin(it)] for each in (first, second)]
     assert timers == [[], [("rejoin", F), ("rejoin", "http://g")]]
-    assert all(1.0 <= it.at <= 601.0 for it in second if isinstance(it, SetTimer) and it.key[0] == "rejoin")
+    assert all(1.0 <= it.at <= 601.0 for it in second if isinstance(it, SetTimer) and is_rejoin(it))
 
 
 @pytest.mark.spec("P-70")

@@ -123,6 +123,9 @@ class Forest:
             tree.chain, tree.is_rejoin_set, tree.skips_rejoin = (), False, False
             tree.children.clear()
             tree.feeders.clear()
+            if not tree.is_fixed:
+                # Whoever published it, this node perhaps, may have been followed by somebody else.
+                tree.publisher, tree.root_place = "", ()
         self.is_leaving_all = False
         return [self.feeds_changed()] if self.trees else []
 
@@ -132,7 +135,7 @@ class Forest:
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
             case Received(sender, FeedMessage() as message):
-                effects = [*self.own.hear(sender, message), *self.hear(now, sender, message)]
+                effects = [*self.own.news(sender, message), *self.hear(now, sender, message)]
                 return effects + self.end_departures()
             case Fired((str(word), str(feed), *rest)):
                 tree = self.trees.get(feed)

@@ -37,6 +37,7 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.feeds.candidates import Candidates
 from tidings.protocols.feeds.messages import (
+    FeedMessage,
     FriendAnswered,
     FriendAsked,
     FriendRemoved,
@@ -101,9 +102,9 @@ class Friendship:
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
-            case Received(sender, message):
+            case Received(sender, FeedMessage() as message):
                 # Who else hears of news is told by the part that received it; here that is ourselves.
-                news = [it for seen in self.own.hear(sender, message) for it in self.handle(now, seen)]
+                news = [it for seen in self.own.news(sender, message) for it in self.handle(now, seen)]
                 return news + self.hear(now, sender, message)
             case Fired("audit"):
                 pause = self.params.continual_pause if self.is_continual else self.params.audit_period

@@ -4,7 +4,6 @@ One part changes it (friendship), the others put its versions on what they send.
 other node told last, so that news is told to the other parts once and not with every message.
 """
 
-from tidings.machine.effects import Effect
 from tidings.machine.message import Place
 from tidings.model.identity import NodeId
 from tidings.protocols.feeds.messages import FeedMessage
@@ -24,7 +23,7 @@ class OwnStanding:
         self.versions = Versions(version, version)
         self.seen: dict[NodeId, Versions] = {}
 
-    def hear(self, sender: NodeId, message: FeedMessage) -> list[Effect]:
+    def news(self, sender: NodeId, message: FeedMessage) -> list[VersionsSeen]:
         if self.seen.get(sender) == message.versions:
             return []
         self.seen.pop(sender, None)

@@ -86,9 +86,9 @@ class Pulse:
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
             case Received(sender, PulsePing() as ping):
-                return [*self.own.hear(sender, ping), *self.answer(sender, ping)]
+                return [*self.own.news(sender, ping), *self.answer(sender, ping)]
             case Received(sender, PulseEcho() as echo):
-                return [*self.own.hear(sender, echo), *self.answered(now, sender, echo)]
+                return [*self.own.news(sender, echo), *self.answered(now, sender, echo)]
             case Fired(("ping", str(node))) if node in self.peers:
                 return self.ping(now, node)
             case Fired(("silent", str(node))) if node in self.peers:

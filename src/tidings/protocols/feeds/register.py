@@ -101,7 +101,7 @@ class Register:
         match input:
             case Received(sender, FeedMessage() as message):
                 self.meet(sender)
-                heard = self.own.hear(sender, message)
+                heard = self.own.news(sender, message)
                 if isinstance(message, RootAsked):
                     return [*heard, *self.asked(now, sender, message)]
                 assert isinstance(message, RootTold)

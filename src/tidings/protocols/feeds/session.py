@@ -11,8 +11,8 @@ State. `waiting`: feeds that are not joined, in random order; how many were join
 
 Timers. "next"; "settled", when looking for friends goes back to its usual pace.
 
-Takes `CoordinateFixed`, `FeedsChanged`, `FriendsChanged`, `PulseAnswered`, `JoinEnded`; tells `JoinWanted`,
-`AuditsContinual`, `ProbeWanted`, `NodeMet`.
+Takes `CoordinateFixed`, `FeedsChanged`, `FriendsChanged`, `PulseAnswered`, `JoinEnded`, `RootTaken`; tells
+`JoinWanted`, `AuditsContinual`, `ProbeWanted`, `NodeMet`.
 
 Guaranteed. Every feed is joined as long as somebody of its tree answers (P-84): a join that fails is tried again by the
 forest.
@@ -38,6 +38,7 @@ from tidings.pubsub.feeds import (
     NodeMet,
     ProbeWanted,
     PulseAnswered,
+    RootTaken,
 )
 
 STALE_MAX = 64
@@ -45,7 +46,7 @@ STALE_MAX = 64
 
 class FeedSession:
     messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (CoordinateFixed, FeedsChanged, FriendsChanged, PulseAnswered, JoinEnded)
+    hears: tuple[type, ...] = (CoordinateFixed, FeedsChanged, FriendsChanged, PulseAnswered, JoinEnded, RootTaken)
     tells: tuple[type[Signal], ...] = (JoinWanted, AuditsContinual, ProbeWanted, NodeMet)
 
     def __init__(
@@ -62,14 +63,15 @@ class FeedSession:
         """Friends of before that have not answered."""
         self.waiting: dict[FeedId, None] = {}
         self.known: frozenset[FeedId] = frozenset()
-        self.has_place = self.is_staggering = False
+        self.has_place = self.has_friends = self.is_staggering = False
         self.direct = 0
         """Trees that were joined at their publishers because no friend read the feed."""
         self.next_at = 0.0
 
     def start(self, now: float) -> list[Effect]:
         self.probed, self.waiting, self.known = self.friends, {}, frozenset()
-        self.has_place, self.is_staggering, self.direct, self.next_at = False, False, 0, now
+        self.has_place = self.has_friends = self.is_staggering = False
+        self.direct, self.next_at = 0, now
         return []
 
     def handle(self, now: float, input: Input) -> list[Effect]:
@@ -79,14 +81,18 @@ class FeedSession:
             case FeedsChanged(feeds):
                 return self.feeds_changed(now, feeds)
             case FriendsChanged(friends):
-                if friends:
-                    self.friends = friends
+                self.has_friends = bool(friends)
+                self.friends = friends or self.friends
                 return self.join_covered()
             case PulseAnswered(node) if node in self.probed:
                 self.probed = tuple(it for it in self.probed if it != node)
                 return [NodeMet(node)]
             case JoinEnded(feed, is_attached) if is_attached:
                 self.waiting.pop(feed, None)
+            case RootTaken(_, _, is_ours) if is_ours and self.is_staggering:
+                # Nobody was there to be met, so nobody is spared by waiting.
+                self.direct, self.next_at = max(0, self.direct - 1), now
+                return [SetTimer("next", now)]
             case Fired("next"):
                 return self.next(now)
             case Fired("settled"):
@@ -105,11 +111,10 @@ class FeedSession:
         new = [feed for feed in feeds if feed not in self.known]
         self.known = frozenset(feeds)
         self.waiting = {feed: None for feed in self.waiting if feed in self.known}
-        self.rng.shuffle(new)
         self.waiting |= dict.fromkeys(new)
         if not self.has_place or not new:
             return []
-        if not self.is_staggering:
+        if self.has_friends and not self.is_staggering:
             # In a running session friends are asked, and the publisher only where none reads it.
             return self.join_now(new)
         return self.next(now)
@@ -131,7 +136,7 @@ class FeedSession:
         if self.waiting and now >= self.next_at:
             if self.direct >= self.params.staggered_max:
                 return effects + self.settle(now, [JoinWanted(feed, is_direct=True) for feed in self.waiting])
-            feed = next(iter(self.waiting))
+            feed = self.rng.choice(list(self.waiting))
             del self.waiting[feed]
             self.direct += 1
             self.next_at = now + self.params.spacing

@@ -8,13 +8,14 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.sim.library.brokers import brokers
+from tidings.sim.library.feeds import feeds
 from tidings.sim.library.gossip import gossip, gossip_chaos, gossip_churn, gossip_radio, ping
 from tidings.sim.library.nemesis import nemesis
 from tidings.sim.library.trees import trees
 from tidings.sim.scenario import Definition, defined, load_function
 from tidings.sim.scenario_file import define_file
 
-FUNCTIONS = (ping, gossip, gossip_churn, gossip_chaos, gossip_radio, brokers, nemesis, trees)
+FUNCTIONS = (ping, gossip, gossip_churn, gossip_chaos, gossip_radio, brokers, nemesis, trees, feeds)
 
 
 @cache
