@@ -37,7 +37,7 @@ def batch_of(*numbers: int, at: float = 1.0) -> Publications:
 
 
 def member(name: str, **params: Any) -> Lpbcast:
-    return Lpbcast(GROUP, "p", Contact(name), 1, LpbcastParams(**params), Random(name))
+    return Lpbcast(GROUP, "p", Contact(name), 1, LpbcastParams(**params), Random(name), source="m0")
 
 
 class Members:
@@ -60,6 +60,9 @@ class Members:
             for push in self.all[sender].give(pull):
                 if self.rng.random() >= self.loses:
                     self.all[to].take([push.said])
+        answer = self.all[to].answer(sender, gossip)
+        if answer is not None:
+            self.hear(sender, answer, to)
 
     def round(self) -> None:
         for name, each in self.all.items():
@@ -130,6 +133,43 @@ def test_what_is_said_reaches_all_in_a_number_of_rounds_that_grows_with_the_loga
         tried += len(said)
         complete += sum(members.having(number) == size for number in said)
     assert complete >= 0.99 * tried
+
+
+@pytest.mark.parametrize("size", [20, 150])
+def test_in_a_large_group_whoever_knows_only_the_source_hears_everything_too(size: int) -> None:
+    """What is said while the group is being opened has reached all before those leave who leave first."""
+    members = Members(size, Random(1))
+    for number in range(1, 11):
+        members.all["m0"].say(batch_of(number))
+        members.round()
+    for _ in range(LpbcastParams().linger_rounds):
+        members.round()
+    late = [name for name, each in members.all.items() if len(each.heard) < 10]
+    assert not late, f"{len(late)} of {size} lack something"
+
+
+def test_whoever_lacks_what_went_around_long_ago_is_answered_once_in_a_round() -> None:
+    each = member("m0", answered_after=2, answers_max=2, redirected_max=1)
+    each.meet([Contact("m1")])
+    each.say(batch_of(1))
+    behind = GroupGossip(GROUP, (), (), (), ())
+    assert each.answer("m1", behind) is None, "it is still going around"
+    each.round(["m1"])
+    each.round(["m1"])
+    answer = each.answer("m1", behind)
+    assert answer is not None and answer.digest == (1,) and answer.said == ()
+    assert each.answer("m1", behind) is None, "it was answered"
+    # Not who has it, who came later, or who leaves.
+    assert each.answer("m2", GroupGossip(GROUP, (), (), (1,), ())) is None
+    assert each.answer("m2", GroupGossip(GROUP, (), (), (), (), floor=1)) is None
+    assert each.answer("m2", GroupGossip(GROUP, (), (("m2", 1),), (), ())) is None
+    assert each.answer("m2", behind) is not None
+    redirected = each.answer("m3", behind)
+    assert redirected is not None and redirected.digest == () and redirected.members, "others may bring it"
+    assert each.answer("m4", behind) is None
+    each.round(["m1"])
+    assert each.answer("m1", behind) is not None
+    each.check()
 
 
 @pytest.mark.spec("S-16")

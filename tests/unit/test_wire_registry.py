@@ -313,7 +313,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (gossiping.GroupClosed("p/1"), "032691a3702f31"),
     (
         lpbcast.GroupGossip("p/1", (lpbcast.Member(CONTACT, 3),), (("c", 2),), (7, 8), ()),
-        "068095a3702f31919292a161a3683a31039192a1630292070890",
+        "068096a3702f31919292a161a3683a31039192a163029207089000",
     ),
     (lpbcast.GroupPull("p/1", (7, 8)), "068192a3702f31920708"),
     (

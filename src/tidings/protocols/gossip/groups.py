@@ -205,6 +205,9 @@ class GossipGroups:
                 effects = self.told(new)
                 if pull is not None:
                     effects.append(Send(sender, pull))
+                answer = group.answer(sender, message)
+                if answer is not None:
+                    effects.append(Send(sender, answer))
                 if list(group.view) != before:
                     effects.append(self.viewed(group))
                 return effects

@@ -10,6 +10,11 @@ what the digest names and it lacks, and mixes the members into its view, of whic
 are random samples without anybody drawing them, and what is said reaches all in a number of rounds that grows with the
 logarithm of the group.
 
+Whoever is in few views is told seldom, and a member that everybody tells, as the source at first, knows only those it
+heard of last. So telling alone leaves some out for long. But each tells others, itself: whoever hears from somebody who
+lacks what has gone around for `answered_after` rounds answers with what it knows, once in a round, and is asked for the
+rest. (Not in the source, where in a group of 150 one or two in a hundred heard nothing in thirty rounds.)
+
 A member that leaves says so, and whoever hears it forgets it. If it comes back it has a higher *incarnation*, so that
 old news of its leaving does not throw it out.
 
@@ -61,6 +66,8 @@ class GroupGossip(Message, frozen=True):
     """Names, and the incarnation that left."""
     digest: Digest
     said: Annotated[tuple[GatheredPublications, ...], msgspec.Meta(max_length=1)]
+    floor: Count = 0
+    """Numbers up to it count as heard."""
 
 
 class GroupPull(Message, frozen=True):
@@ -84,6 +91,13 @@ class LpbcastParams(msgspec.Struct, frozen=True, kw_only=True):
     """Members that are told in a round."""
     linger_rounds: int = 6
     """Rounds for which a member stays when it has no reason to any more; the source stays twice as long."""
+    answered_after: int = 2
+    """Rounds after which everybody should have heard what was said; who lacks it, and says so, is answered."""
+    answers_max: int = 10
+    """Members that are answered between two rounds."""
+    redirected_max: int = 500
+    """Further ones that are told who else is there, and nothing of what was said: whoever all turn to, as the source at
+    first, would otherwise bring it to all."""
     view_max: int = 10
     known_max: int = 30
     """Members that are told of in a round, and as many that left."""
@@ -101,6 +115,9 @@ class LpbcastParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in (
             "fanout",
             "linger_rounds",
+            "answered_after",
+            "answers_max",
+            "redirected_max",
             "view_max",
             "known_max",
             "said_max",
@@ -149,7 +166,11 @@ class Lpbcast:
         self.known: dict[NodeId, Member] = {}
         self.left: dict[NodeId, int] = {}
         self.said: dict[int, None] = {}
-        self.heard: dict[int, None] = {}
+        self.heard: dict[int, int] = {}
+        """Numbers, and the round in which each was heard."""
+        self.rounds = 0
+        self.answered: dict[NodeId, None] = {}
+        """In this round."""
         self.floor = floor
         self.kept: dict[int, KeptPublication] = {}
         self.kept_bytes = 0
@@ -206,7 +227,7 @@ class Lpbcast:
                 if number <= self.floor or number in self.heard:
                     continue
                 kept = KeptPublication(batch.accepted_at, batch.heads[place], batch.payloads[place])
-                self.heard[number] = self.said[number] = None
+                self.heard[number], self.said[number] = self.rounds, None
                 self.kept[number] = kept
                 self.kept_bytes += kept.size_bytes
                 new.append(self.batch_of([number]).batch)
@@ -253,12 +274,14 @@ class Lpbcast:
 
     def gossip(self, said: tuple[GatheredPublications, ...] = ()) -> GroupGossip:
         members = (Member(self.own, self.incarnation), *self.known.values())
-        return GroupGossip(self.group, members, tuple(self.left.items()), self.digest(), said)
+        return GroupGossip(self.group, members, tuple(self.left.items()), self.digest(), said, self.floor)
 
     # Rounds.
 
     def round(self, reached: Iterable[NodeId]) -> list[tuple[NodeId, GroupGossip]]:
         """What is told to whom; `reached` are those that can be told."""
+        self.rounds += 1
+        self.answered.clear()
         there = set(reached)
         targets = [node for node in self.view if node in there]
         chosen = self.rng.sample(targets, min(self.params.fanout, len(targets)))
@@ -272,7 +295,7 @@ class Lpbcast:
     def leave(self) -> GroupGossip:
         """The last word."""
         left = ((self.own.node, self.incarnation), *list(self.left.items())[: self.params.known_max])
-        return GroupGossip(self.group, tuple(self.known.values()), left, self.digest(), ())
+        return GroupGossip(self.group, tuple(self.known.values()), left, self.digest(), (), self.floor)
 
     def hear(self, gossip: GroupGossip) -> tuple[list[Publications], GroupPull | None]:
         """What is new, and what to ask the sender for."""
@@ -283,6 +306,22 @@ class Lpbcast:
             number for number in dict.fromkeys(gossip.digest) if number > self.floor and number not in self.heard
         )
         return new, GroupPull(self.group, missing) if missing else None
+
+    def answer(self, sender: NodeId, gossip: GroupGossip) -> GroupGossip | None:
+        """What we know, for a member that lacks what went around long ago."""
+        answers_max, is_leaving = self.params.answers_max, any(node == sender for node, _ in gossip.left)
+        if is_leaving or sender in self.answered or len(self.answered) >= answers_max + self.params.redirected_max:
+            return None
+        digest = set(gossip.digest)
+        # What is below a digest that is full may be in it or not.
+        floor = max(gossip.floor, min(digest) if len(digest) >= GROUP_DIGEST_MAX else 0)
+        since = self.rounds - self.params.answered_after
+        heard = self.heard
+        if not any(floor < number in heard and number not in digest and heard[number] <= since for number in self.kept):
+            return None
+        self.answered[sender] = None
+        answer = self.gossip()
+        return answer if len(self.answered) <= answers_max else msgspec.structs.replace(answer, digest=())
 
     def take(self, said: Iterable[GatheredPublications]) -> list[Publications]:
         """Of those that are about this group."""
@@ -300,6 +339,7 @@ class Lpbcast:
         assert len(self.view) <= params.view_max and self.own.node not in self.view, "the view is too long, or has us"
         assert len(self.known) <= params.known_max >= len(self.left) and self.own.node not in self.known
         assert len(self.said) <= params.said_max and len(self.heard) <= params.heard_max
+        assert len(self.answered) <= params.answers_max + params.redirected_max
         assert self.said.keys() <= self.kept.keys() and len(self.kept) <= params.kept_max
         assert self.kept_bytes == sum(kept.size_bytes for kept in self.kept.values()) <= params.kept_bytes_max
         assert all(self.floor < number <= INTEGER_MAX for number in self.heard)
