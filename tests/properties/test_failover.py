@@ -108,6 +108,19 @@ def test_with_brokers_that_stay_away_nothing_is_lost_that_the_tree_delivers(seed
     assert gossip.gossip > 0
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_what_a_failed_broker_and_those_behind_it_missed_comes_when_it_is_back(seed: int) -> None:
+    """FW-1: everything that was accepted is delivered after recovery, once, and nothing is stored for it elsewhere. The
+    failed brokers are not those of clients, or their clients could not publish."""
+    failed = inner(seed, 5)
+    without, with_it = (played("gossip", seed, failed, True, kept_for=kept_for) for kept_for in (0.0, 60.0))
+    owed = played("tree", seed)
+    assert with_it.run is not None
+    with_it.run.simulator.run(with_it.run.until + 20.0)
+    assert without.delivered.keys() < owed.delivered.keys(), "gossip alone brings it all, so this shows nothing"
+    assert with_it.delivered == owed.delivered
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whoever_is_back_is_taken_for_failed_by_nobody(seed: int) -> None:
     """GE-4: no record of a broker that lives is left for long. Here links are ended by one end alone, and are missing

@@ -35,6 +35,7 @@ from tidings.protocols.gossip.failover.neighbourhood import Nearby, NearbyBroker
 from tidings.protocols.gossip.failover.params import FailoverParams, NeighbourhoodParams, RandomViewsParams
 from tidings.protocols.gossip.failover.propagation import NO_VIEW
 from tidings.protocols.gossip.failover.random_views import RandomGossip, RandomViews
+from tidings.protocols.gossip.failover.retransmission import KEPT_TOO_LONG, NO_ROOM_TO_KEEP, OFFERS
 from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
@@ -59,12 +60,16 @@ class Counts:
 
     def __init__(self, counts: Mapping[str, int] | None = None, passed: tuple[tuple[str, int], ...] = ()) -> None:
         self.counts, self.passed = counts or {}, passed
+        self.sent: dict[str, list[Publications]] = {}
 
     def subscription_counts(self) -> Mapping[str, int]:
         return self.counts
 
     def publication_rates(self) -> Mapping[str, float]:
         return {}
+
+    def sent_lately(self, now: float, neighbour: str) -> list[Publications]:
+        return self.sent.get(neighbour, [])
 
     def has_passed(self, advertisement: str, number: int) -> bool:
         return (advertisement, number) in self.passed
@@ -357,6 +362,54 @@ def test_large_ones_are_offered_and_sent_to_who_lacks_them() -> None:
     (given,) = of(Send, hear(made, "k1", GossipAsked("p/1@o", (1,), "c")))
     assert given.message.batch == large
     assert of(Drop, hear(made, "k1", GossipAsked("p/1@o", (9,), "c")))
+
+
+def later(made: Desk[GossipFailover], cycles: int) -> list[Any]:
+    """What was done in so many cycles."""
+    return made.advance(made.now + cycles * made.machine.params.period)
+
+
+def test_what_a_neighbour_missed_is_offered_when_it_is_back_and_given_when_it_asks() -> None:
+    counts = Counts()
+    made = desk(counts)
+    counts.sent["c"] = [batch(1)]
+    made.handle(NeighbourDown("c", 1))
+    made.handle(Stranded("c", batch(2, 3)))
+    made.handle(NeighbourDown("d", 1))
+    made.handle(Stranded("d", batch(4)))
+    made.handle(NeighbourUp("c", 2))
+    made.handle(PeerUp("c", 2))
+    offered = [each for each in of(Send, later(made, OFFERS + 3)) if isinstance(each.message, GossipOffered)]
+    assert offered == [Send("c", GossipOffered("p/1@o", (1, 2, 3), "c"))] * OFFERS
+    made.machine.check()
+    assert [name[0] for name in made.machine.retransmission.kept] == ["d"], "it has what it did not ask for"
+    # Asked for while it is kept, it goes to who lacks it alone, and no further.
+    made.handle(NeighbourDown("c", 2))
+    made.handle(Stranded("c", batch(5)))
+    (given,) = of(Send, hear(made, "c", GossipAsked("p/1@o", (5,), "c")))
+    assert given.message == GossipPublications(batch(5), "c", True, 0)
+    assert of(Drop, hear(made, "c", GossipAsked("p/1@o", (4,), "c"))), "that is kept for another one"
+
+
+def test_what_is_kept_for_the_lost_is_bounded_in_time_and_in_bytes_and_said_to_be_given_up() -> None:
+    made = desk(kept_for=10.0, kept_bytes_max=250)
+    made.handle(NeighbourDown("c", 1))
+    effects = made.handle(Stranded("c", batch(*range(1, 5), payload=b"x" * 90)))
+    assert [drop.reason for drop in of(Drop, effects)][:2] == [NO_ROOM_TO_KEEP] * 2
+    given_up = [drop for drop in of(Drop, later(made, 8)) if drop.reason == KEPT_TOO_LONG]
+    assert [drop.item.numbers for drop in given_up] == [(3,), (4,)] and not made.machine.retransmission.kept
+    none = desk(kept_for=0.0)
+    none.handle(NeighbourDown("c", 1))
+    none.handle(Stranded("c", batch(1)))
+    assert not none.machine.retransmission.kept
+
+
+def test_what_was_kept_for_us_is_asked_for_again_and_not_what_passed() -> None:
+    made = desk(Counts(passed=(("p/1@o", 2),)))
+    linked(made, "c")
+    for _ in range(2):
+        asked = hear(made, "c", GossipOffered("p/1@o", (1, 2), made.machine.node_id))
+        assert asked == [Send("c", GossipAsked("p/1@o", (1,), made.machine.node_id))]
 
 
 def test_strangers_and_claims_that_cannot_be_are_dropped() -> None:

@@ -137,7 +137,7 @@ class BrokerNode(Node):
         self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind, away)
         routing, has_failover = params.routing, wants_failover(params.routing)
         if has_failover:
-            routing = fitted_routing(routing, gives_guarantees=True)
+            routing = fitted_routing(routing, gives_guarantees=True, failover=params.failover)
         self.overlay, self.routing = make_parts(node_id, params.overlay, routing, rng)
         self.draining.tells = tuple(kind for kind in Draining.tells if kind in self.overlay.hears)
         self.coordination = Coordination(

@@ -69,7 +69,7 @@ class Dispatcher(Node):
         routing = params.routing
         failover = params.any_failover
         if failover is not None:
-            routing = fitted_routing(routing, gives_guarantees=False)
+            routing = fitted_routing(routing, gives_guarantees=False, failover=failover)
         self.overlay, self.routing = make_parts(node_id, params.overlay, routing, rng)
         self.local = LocalDelivery(node_id, params.delivery)
         parts: dict[str, Part] = {

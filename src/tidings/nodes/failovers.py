@@ -20,7 +20,12 @@ from tidings.model.identity import NodeId
 from tidings.nodes.choices import AnyRoutingParams, Routing, kind_of
 from tidings.protocols.gossip.failover.failover import GossipFailover
 from tidings.protocols.gossip.failover.neighbourhood import Neighbourhood
-from tidings.protocols.gossip.failover.params import AnyFailoverParams, NeighbourhoodParams, RandomViewsParams
+from tidings.protocols.gossip.failover.params import (
+    AnyFailoverParams,
+    FailoverParams,
+    NeighbourhoodParams,
+    RandomViewsParams,
+)
 from tidings.protocols.gossip.failover.random_views import RandomViews
 from tidings.protocols.overlay.overlay import Overlay, RootedOverlay
 from tidings.protocols.routing.counts import RoutingCounts
@@ -29,23 +34,37 @@ from tidings.protocols.routing.router import Router
 
 AnyFailover = GossipFailover | RandomViews | Neighbourhood
 
-FITTING_WINDOW = 1024
-"""Numbers of each publisher that are remembered, where nothing else is said."""
+FITTING_WINDOW, KEEPING_WINDOW = 1024, 4096
+"""Numbers of each publisher that are remembered, where nothing else is said; more where what was missed comes when a
+broker is back."""
+
+IN_FLIGHT_FOR = 5.0
+"""Seconds in which a link is known to be broken, where nothing else is said."""
 
 
 def wants_failover(routing: AnyRoutingParams) -> bool:
     return isinstance(routing, RoutingParams) and routing.failover != "none"
 
 
-def fitted_routing(routing: AnyRoutingParams, gives_guarantees: bool) -> RoutingParams:
+def fitted_routing(
+    routing: AnyRoutingParams, gives_guarantees: bool, failover: AnyFailoverParams | None = None
+) -> RoutingParams:
     """With what failover needs, where it is not set; UsageError where something is set that does not do."""
     if not isinstance(routing, RoutingParams):
         raise UsageError(
             f"failover: it reads the tables of routing, and {kind_of(routing)} has none (rule S-122); choose kind "
             "'tables', or failover 'none'"
         )
-    window = routing.rescue_window or FITTING_WINDOW
-    return replace(routing, failover="gossip", rescue_window=window, census=True, is_apart=gives_guarantees)
+    keeps = isinstance(failover, FailoverParams) and failover.kept_for > 0
+    window = routing.rescue_window or (KEEPING_WINDOW if keeps else FITTING_WINDOW)
+    return replace(
+        routing,
+        failover="gossip",
+        rescue_window=window,
+        in_flight_for=(routing.in_flight_for or IN_FLIGHT_FOR) if keeps else 0.0,
+        census=True,
+        is_apart=gives_guarantees,
+    )
 
 
 def make_failover(

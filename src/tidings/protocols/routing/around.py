@@ -12,15 +12,20 @@ repetition, and suits networks in which nothing is promised. Where somebody is p
 history are what counts. So there a number that came around does not count as passed for the tree, and may pass a broker
 twice, once each way; delivery recognises it.
 
+What passed lately is remembered for some moments (`in_flight_for`), for when a link breaks nobody knows what of it has
+arrived: whoever can bring it anew asks for it (`sent_lately`), and what has arrived is recognised.
+
 A batch of another publisher than the one who advertised is dropped, and so is one whose numbers do not ascend.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from operator import lt
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
+from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsTaken
 from tidings.protocols.routing.params import RoutingParams
@@ -45,6 +50,9 @@ class AroundFailures:
         self.around = Passage(params.publishers_max, params.rescue_window) if params.is_apart else passage
         self.trail = Passage(params.publishers_max, params.rescue_window) if params.is_apart else passage
         """The numbers that came by the tree, where that itself remembers the last one only."""
+        self.recent: deque[tuple[float, LiveHop, Publications]] = deque()
+        """What was carried in the last moments, when, and where it came from."""
+        self.recent_bytes = 0
 
     @property
     def is_stranding(self) -> bool:
@@ -62,6 +70,27 @@ class AroundFailures:
             for lost, places in self.tables.link_index.find_heads_links(batch.heads).places.items():
                 if lost in self.tables.absent and lost != source:
                     yield Stranded(lost, pick(batch, places, receipt=0)), False
+
+    def remember(self, now: float, source: LiveHop, batch: Publications) -> None:
+        """It is carried now."""
+        recent = self.recent
+        recent.append((now, source, batch))
+        self.recent_bytes += size_of(batch)
+        while self.recent_bytes > self.params.in_flight_bytes_max or recent[0][0] < now - self.params.in_flight_for:
+            self.recent_bytes -= size_of(recent.popleft()[2])
+            if not recent:
+                return
+
+    def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
+        """What was sent to a neighbour that is lost now, and may not have arrived."""
+        since = now - self.params.in_flight_for
+        return [
+            stranded.batch
+            for at, source, batch in self.recent
+            if at >= since and source != neighbour
+            for stranded, _ in self.stranded(source, batch)
+            if stranded.neighbour == neighbour
+        ]
 
     def rescue(self, now: float, rescued: Rescued) -> list[Effect]:
         """The advertisement may be unknown for now: the way to its publisher is what failed."""
@@ -118,6 +147,8 @@ class AroundFailures:
     def check(self) -> None:
         self.around.check()
         self.trail.check()
+        assert self.recent_bytes == sum(size_of(batch) for _, _, batch in self.recent)
+        assert self.recent_bytes <= self.params.in_flight_bytes_max
 
 
 def as_around(batch: Publications) -> PublicationsAround:

@@ -228,6 +228,8 @@ class BatchCarrier:
         whole, count = batch, len(routes) if keys is None else keys.looked_at
         if count < len(whole.heads):
             batch = cut(whole, slice(count), whole.receipt)
+        if self.params.in_flight_for:
+            self.around.remember(now, source, batch)
         if self.around.is_stranding:
             self.strand(source, batch, request, effects)
         if links is not None and keys is not None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
 
@@ -22,6 +23,9 @@ class RoutingCounts:
         return {
             advertisement: float(len(numbers)) for advertisement, numbers in self.carrier.around.trail.numbers.items()
         }
+
+    def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
+        return self.carrier.around.sent_lately(now, neighbour)
 
     def wanted_by(self, neighbour: NodeId) -> tuple[str, ...]:
         return tuple(self.tables.texts.get(neighbour, ()))

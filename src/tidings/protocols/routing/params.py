@@ -144,6 +144,13 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """With a `rescue_window`: whether what came around a failure may come once more by the tree (`around.py`). Where
     anything is guaranteed it has to."""
 
+    in_flight_for: float = 0.0
+    """With a `rescue_window`: seconds for which it is known what went where, since it may still have been on its way
+    when the link broke. Longer than a link takes to be known as broken."""
+
+    in_flight_bytes_max: int = 1024 * 1024
+    """Of these publications; beyond it the oldest are forgotten sooner."""
+
     advertises: bool = True
     """Whether everybody is told who publishes what. Without it publications are taken from any neighbour, and nobody
     hears that some may be lost. Not for strategy "advertisement", nor where anything is guaranteed."""
@@ -249,6 +256,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(f"parcels_bytes_max: {self.parcels_bytes_max}; give 0 or more")
         if self.rescue_window < 0:
             raise UsageError(f"rescue_window: {self.rescue_window} numbers cannot be remembered; give 0 or more")
+        if not (math.isfinite(self.in_flight_for) and self.in_flight_for >= 0):
+            raise UsageError(f"in_flight_for: {self.in_flight_for} is no span of time; give seconds, 0 or more")
+        if self.in_flight_bytes_max < 0:
+            raise UsageError(f"in_flight_bytes_max: {self.in_flight_bytes_max} bytes; give 0 or more")
         if self.merge_group_max < 2:
             raise UsageError(f"merge_group_max: {self.merge_group_max} filters cannot be merged; give at least 2")
         if self.unanswered_max < self.filters_max:

@@ -104,6 +104,8 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     skip: str = "any"
     measure: str = "minima"
     literal_seen: bool = False
+    kept_for: float = 0.0
+    """Seconds for which is kept what a failed neighbour misses (FW-1); the source keeps nothing."""
     compares_views: bool = False
     """Whether it is views that are looked at, from the first cycle on."""
 
@@ -132,6 +134,7 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
                     level_members=self.level_members,
                     levels=self.levels,
                     answer_within=10 * HOP,
+                    kept_for=self.kept_for,
                     **chosen,
                 )
             case "random":

@@ -29,6 +29,8 @@ State. `horizon`: our place, and what is known of other levels; `views`: sibling
 
 Timers. "cycle"; "answers", `answer_within` after it; "place"; ("notice", node) where detection is slowed down.
 
+Afterwards. What a neighbour missed while it was gone is kept, and offered when it is back (`retransmission.py`).
+
 Takes `PeerUp`, `PeerDown`, `LinkFailed` from access, `Placed`, `NeighbourUp`, `NeighbourDown` from the overlay,
 `Stranded` from routing; tells `Rescued`, `LinkWanted`, `LinkUnwanted`.
 
@@ -70,10 +72,12 @@ from tidings.protocols.gossip.failover.messages import (
     ViewRequest,
 )
 from tidings.protocols.gossip.failover.params import FailoverParams
-from tidings.protocols.gossip.failover.propagation import GossipPropagation, Passed
+from tidings.protocols.gossip.failover.propagation import NOT_HELD, GossipPropagation, Passed
+from tidings.protocols.gossip.failover.retransmission import Retransmission
 from tidings.protocols.gossip.failover.similarity import SimilarityScale, vector_of
 from tidings.protocols.gossip.failover.views import SiblingViews
 from tidings.pubsub.notes import CycleEnded
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import (
     AdvertisementId,
@@ -110,6 +114,10 @@ class CountedRoutes(Passed, Protocol):
         """How many subscriptions passed here, for each advertisement (S-18)."""
         ...
 
+    def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
+        """What went to a neighbour that is lost, in the last moments before: it may have been on its way."""
+        ...
+
     def publication_rates(self) -> Mapping[AdvertisementId, float]:
         """How many publications passed lately, for each advertisement, in any unit."""
         ...
@@ -136,6 +144,7 @@ class GossipFailover:
         self.links = SideLinks(params.waiting_max)
         self.propagation = GossipPropagation(node_id, params, routes, self.send)
         self.horizon = TreeHorizon(node_id, params, self.links)
+        self.retransmission = Retransmission(params.kept_for, params.kept_bytes_max)
         self.next_place: HorizonPlace | None = None
         """Where we are by now, until that is believed."""
         self.is_counting = False
@@ -155,6 +164,7 @@ class GossipFailover:
         self.unanswered.clear()
         self.unnoticed.clear()
         self.next_place = None
+        self.retransmission.offers.clear()
         first = now + self.rng.random() * self.params.period
         return [*effects, SetTimer("cycle", first)]
 
@@ -163,11 +173,7 @@ class GossipFailover:
             return self.hear(now, input.sender, input.message)
         match input:
             case Stranded(neighbour, batch):
-                if neighbour in self.unnoticed:
-                    return [Drop(batch, NOT_NOTICED)]
-                is_down, horizon = not self.horizon.is_above(neighbour), self.horizon
-                recipients, beyond = horizon.recipients(is_down), horizon.beyond(neighbour)
-                return self.propagation.strand(batch, neighbour, is_down, beyond, recipients)
+                return self.stranded(now, neighbour, batch)
             case PeerUp(broker):
                 effects = self.links.came(broker, input.address)
                 if broker not in self.unanswered:
@@ -184,6 +190,7 @@ class GossipFailover:
             case NeighbourUp(neighbour):
                 self.links.neighbours[neighbour] = None
                 self.horizon.came(neighbour)
+                self.retransmission.came(neighbour)
                 self.unnoticed.pop(neighbour, None)
             case NeighbourDown(neighbour):
                 return self.neighbour_down(now, neighbour)
@@ -227,10 +234,33 @@ class GossipFailover:
     def neighbour_down(self, now: float, node: NodeId) -> list[Effect]:
         self.links.neighbours.pop(node, None)
         self.horizon.went(node, self.views.cycle)
+        self.retransmission.went(node)
+        effects: list[Effect] = []
+        for batch in self.routes.sent_lately(now, node) if self.params.kept_for else ():
+            effects += self.retransmission.keep(now, node, batch)
         if not self.params.notice_after:
-            return []
+            return effects
         self.unnoticed[node] = None
-        return [SetTimer(("notice", node), now + self.params.notice_after)]
+        return [*effects, SetTimer(("notice", node), now + self.params.notice_after)]
+
+    def stranded(self, now: float, neighbour: NodeId, batch: Publications) -> list[Effect]:
+        """It cannot go there: it goes around, and is kept."""
+        kept = self.retransmission.keep(now, neighbour, batch)
+        if neighbour in self.unnoticed:
+            return [*kept, Drop(batch, NOT_NOTICED)]
+        is_down, horizon = not self.horizon.is_above(neighbour), self.horizon
+        recipients, beyond = horizon.recipients(is_down), horizon.beyond(neighbour)
+        return kept + self.propagation.strand(batch, neighbour, is_down, beyond, recipients)
+
+    def give_back(self, sender: NodeId, asked: GossipAsked) -> list[Effect]:
+        """It failed itself, and is back."""
+        effects: list[Effect] = []
+        for number in dict.fromkeys(asked.numbers):
+            kept = self.retransmission.find(sender, asked.advertisement, number)
+            effects.append(
+                Drop(asked, NOT_HELD) if kept is None else Send(sender, GossipPublications(kept, sender, True, 0))
+            )
+        return effects
 
     def own_level(self) -> LevelView:
         members = [
@@ -285,6 +315,8 @@ class GossipFailover:
             effects += self.send(member.contact, view)
         effects += self.report()
         effects += self.ask_for_views()
+        offered, dropped = self.retransmission.cycle(now)
+        effects += [*dropped, *[Send(node, offer) for node, offer in offered]]
         effects.append(CycleEnded(views.cycle, self.contacted))
         return effects + self.keep_links()
 
@@ -346,6 +378,8 @@ class GossipFailover:
                 return self.propagation.hear(message, self.horizon.onward(message, self.views.failures))
             case GossipOffered():
                 return self.propagation.hear_offer(self.links.contact(sender), message)
+            case GossipAsked() if message.failed == sender:
+                return self.give_back(sender, message)
             case GossipAsked():
                 return self.propagation.hear_question(self.links.contact(sender), message)
             case ViewAnswer():
@@ -399,10 +433,13 @@ class GossipFailover:
         yield Gauge("failover_siblings", "brokers of our level of the tree that we know", len(self.views.members))
         yield Gauge("failover_failed", "brokers of our level that are taken to have failed", len(self.views.failures))
         yield Gauge("failover_told", "messages with publications that went around a failure", self.propagation.told)
+        yield Gauge("failover_kept", "publications kept for brokers that failed", len(self.retransmission.kept))
+        yield Gauge("failover_given", "publications that brokers had missed and were given", self.retransmission.given)
         yield Gauge("failover_taken", "messages with publications that came around one", self.propagation.taken)
 
     def check(self) -> None:
         self.views.check()
         self.links.check()
         self.propagation.check()
+        self.retransmission.check()
         self.horizon.check()

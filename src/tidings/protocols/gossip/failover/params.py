@@ -63,6 +63,13 @@ class FailoverParams(msgspec.Struct, frozen=True, kw_only=True):
     held_bytes_max: int = 16 * 1024 * 1024
     """Publications that are offered and may be asked for still."""
 
+    kept_for: float = 60.0
+    """Seconds for which it is kept what a neighbour misses that is gone, to be offered when it is back
+    (`retransmission.py`). 0 keeps nothing, as in the source."""
+
+    kept_bytes_max: int = 16 * 1024 * 1024
+    """For all neighbours together; beyond it the oldest are given up."""
+
     waiting_max: int = 256
     """Publications that wait for a link to one broker."""
 
@@ -78,7 +85,7 @@ class FailoverParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("period", "answer_within"):
             if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
-        for name in ("notice_after", "place_after"):
+        for name in ("notice_after", "place_after", "kept_for"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds, 0 or more")
         if self.answer_within >= self.period:
@@ -95,7 +102,7 @@ class FailoverParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("merged_levels", "waiting_max", "relays_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)}; give at least 1")
-        for name in ("push_bytes_max", "held_bytes_max"):
+        for name in ("push_bytes_max", "held_bytes_max", "kept_bytes_max"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name}: {getattr(self, name)} bytes; give 0 or more")
 

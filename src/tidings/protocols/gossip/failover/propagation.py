@@ -156,11 +156,12 @@ class GossipPropagation:
     # Large ones.
 
     def hear_offer(self, contact: Contact, offered: GossipOffered) -> list[Effect]:
-        id = offered.advertisement
+        # What was kept for us (`retransmission.py`) is offered again where an answer was lost.
+        id, is_for_us = offered.advertisement, offered.failed == self.own
         missing = [
             number
             for number in dict.fromkeys(offered.numbers)
-            if not self.routes.has_passed(id, number) and (id, number) not in self.asked
+            if not self.routes.has_passed(id, number) and (is_for_us or (id, number) not in self.asked)
         ]
         if not missing:
             return []
