@@ -36,6 +36,7 @@ from tidings.protocols.gossip.failover.params import FailoverParams, Neighbourho
 from tidings.protocols.gossip.failover.propagation import NO_VIEW
 from tidings.protocols.gossip.failover.random_views import RandomGossip, RandomViews
 from tidings.protocols.gossip.failover.retransmission import KEPT_TOO_LONG, NO_ROOM_TO_KEEP, OFFERS
+from tidings.protocols.gossip.failover.similarity import filters_of, vector_of
 from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
@@ -67,6 +68,9 @@ class Counts:
 
     def publication_rates(self) -> Mapping[str, float]:
         return {}
+
+    def filter_texts(self) -> tuple[str, ...]:
+        return ("x = 1", "x = 2")
 
     def sent_lately(self, now: float, neighbour: str) -> list[Publications]:
         return self.sent.get(neighbour, [])
@@ -347,6 +351,13 @@ def test_nothing_goes_around_before_anybody_has_noticed() -> None:
     assert made.handle(Stranded("c", batch(1))) == [Drop(batch(1), NOT_NOTICED)]
     made.advance(made.now + 1.0)
     assert sent(made.handle(Stranded("c", batch(1))), GossipPublications) == ["k1"]
+
+
+def test_filters_may_be_compared_instead_of_counts() -> None:
+    made = desk(measure="filters")
+    cycle(made)
+    assert made.machine.scale.vector == vector_of(filters_of(["x = 2", "x = 1"]))
+    assert made.machine.scale.rank(vector_of(filters_of(["x = 2", "x = 3"]))) == 1
 
 
 def test_large_ones_are_offered_and_sent_to_who_lacks_them() -> None:

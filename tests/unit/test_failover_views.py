@@ -17,7 +17,7 @@ from tidings.protocols.gossip.failover.levels import (
     names_beyond,
 )
 from tidings.protocols.gossip.failover.messages import LevelMember, LevelReport, LevelView, SiblingMember, SiblingView
-from tidings.protocols.gossip.failover.similarity import SimilarityScale, Vector, similarity, vector_of
+from tidings.protocols.gossip.failover.similarity import SimilarityScale, Vector, filters_of, similarity, vector_of
 from tidings.protocols.gossip.failover.views import RECORDS_KEPT, SiblingViews
 
 VECTORS = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(0, 9)).map(vector_of)
@@ -61,6 +61,12 @@ def test_weights_count_where_publications_came_lately() -> None:
     scale = SimilarityScale("weighted")
     scale.set((("a", 1), ("b", 1)), {"b": 10.0})
     assert scale.rank((("b", 1),)) == 11 > scale.rank((("a", 1),)) == 1
+
+
+def test_of_many_filters_two_brokers_leave_out_the_same() -> None:
+    common = [f"x = {number}" for number in range(2 * VECTOR_ENTRIES_MAX)]
+    one, other = (vector_of(filters_of([*common, f"y = {own}"])) for own in (1, 2))
+    assert len(one) == len(other) == VECTOR_ENTRIES_MAX and similarity(one, other) >= VECTOR_ENTRIES_MAX - 2
 
 
 def test_only_the_largest_counters_are_told() -> None:

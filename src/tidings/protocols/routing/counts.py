@@ -1,6 +1,6 @@
 """What gossip around failures reads of a router: counts of subscriptions, and what has passed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.router import Router
@@ -23,6 +23,9 @@ class RoutingCounts:
         return {
             advertisement: float(len(numbers)) for advertisement, numbers in self.carrier.around.trail.numbers.items()
         }
+
+    def filter_texts(self) -> Iterable[str]:
+        return self.tables.filters
 
     def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
         return self.carrier.around.sent_lately(now, neighbour)

@@ -1,4 +1,4 @@
-"""By which measure similar brokers are best found: the plain one beside two others, on the runs of E6. Our own (FW-2).
+"""By which measure similar brokers are best found: the plain one beside three others, on the runs of E6 (FW-2).
 
 Each measure is compared with the plain form ("minima") seed by seed: points of delivery, and messages around failures.
 """
@@ -11,7 +11,7 @@ from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import over_seeds, parameter, side_by_side
 from tidings.lab.plots import COLOURS, points
 
-PLAIN, *OTHERS = MEASURES = ("minima", "jaccard", "weighted")
+PLAIN, *OTHERS = MEASURES = ("minima", "jaccard", "weighted", "filters")
 RATES = (0.1, 0.3)
 
 

@@ -42,7 +42,7 @@ Source: dependable.md 3.3, with the repairs of 5.2.
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
@@ -72,9 +72,9 @@ from tidings.protocols.gossip.failover.messages import (
     ViewRequest,
 )
 from tidings.protocols.gossip.failover.params import FailoverParams
-from tidings.protocols.gossip.failover.propagation import NOT_HELD, GossipPropagation, Passed
+from tidings.protocols.gossip.failover.propagation import NOT_HELD, CountedRoutes, GossipPropagation
 from tidings.protocols.gossip.failover.retransmission import Retransmission
-from tidings.protocols.gossip.failover.similarity import SimilarityScale, vector_of
+from tidings.protocols.gossip.failover.similarity import SimilarityScale, filters_of, vector_of
 from tidings.protocols.gossip.failover.views import SiblingViews
 from tidings.pubsub.notes import CycleEnded
 from tidings.pubsub.publications import Publications
@@ -105,22 +105,6 @@ NOT_ASKED = "answers what was not asked"
 TOO_FAR_AHEAD = "a cycle that nobody has come to"
 OTHER_GROUP = "a view of another group"
 NOT_NOTICED = "the neighbour has failed, and nobody has noticed"
-
-
-class CountedRoutes(Passed, Protocol):
-    """What failover reads of routing."""
-
-    def subscription_counts(self) -> Mapping[AdvertisementId, int]:
-        """How many subscriptions passed here, for each advertisement (S-18)."""
-        ...
-
-    def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
-        """What went to a neighbour that is lost, in the last moments before: it may have been on its way."""
-        ...
-
-    def publication_rates(self) -> Mapping[AdvertisementId, float]:
-        """How many publications passed lately, for each advertisement, in any unit."""
-        ...
 
 
 class GossipFailover:
@@ -272,7 +256,9 @@ class GossipFailover:
     # A cycle.
 
     def begin_cycle(self, now: float) -> list[Effect]:
-        self.scale.set(vector_of(self.routes.subscription_counts()), self.rates())
+        are_filters = self.params.measure == "filters"
+        counts = filters_of(self.routes.filter_texts()) if are_filters else self.routes.subscription_counts()
+        self.scale.set(vector_of(counts), self.rates())
         asked = self.views.begin_cycle()
         self.horizon.forget_lost(self.views.cycle)
         self.unanswered = dict.fromkeys(asked)

@@ -15,7 +15,7 @@ answer, so they are sent at once.
 Bounds: `relays_max` names are remembered, `held_bytes_max` is held for who may ask.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import lt
 from typing import Protocol
 
@@ -43,6 +43,26 @@ class Passed(Protocol):
 
     def has_passed(self, advertisement: AdvertisementId, number: int) -> bool:
         """Whether this publication came here before."""
+        ...
+
+
+class CountedRoutes(Passed, Protocol):
+    """What failover reads of routing."""
+
+    def subscription_counts(self) -> Mapping[AdvertisementId, int]:
+        """How many subscriptions passed here, for each advertisement (S-18)."""
+        ...
+
+    def filter_texts(self) -> Iterable[str]:
+        """What is wanted, here or behind a neighbour."""
+        ...
+
+    def sent_lately(self, now: float, neighbour: NodeId) -> list[Publications]:
+        """What went to a neighbour that is lost, in the last moments before: it may have been on its way."""
+        ...
+
+    def publication_rates(self) -> Mapping[AdvertisementId, float]:
+        """How many publications passed lately, for each advertisement, in any unit."""
         ...
 
 

@@ -13,13 +13,18 @@ S is symmetric, between 0 and the smaller sum, never falls when a counter rises,
 
 Other measures may do better (the author's future work, FW-2): "jaccard" divides by what either of them has, so that a
 broker through which everything passes is not similar to everybody; "weighted" multiplies each advertisement by how many
-publications came under it lately.
+publications came under it lately; "filters" counts no subscriptions, but how many of the filters themselves both have
+in their tables. Their names are hashes, and of more than fit those with the lowest, so that what two brokers leave out
+is the same.
 
 A vector from elsewhere may claim anything. What it can gain is at most the sum of our own vector, once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Literal
+
+from xxhash import xxh64_intdigest
 
 from tidings.model.bounds import INTEGER_MAX, VECTOR_ENTRIES_MAX
 from tidings.pubsub.signals import AdvertisementId
@@ -27,10 +32,13 @@ from tidings.pubsub.signals import AdvertisementId
 Vector = tuple[tuple[AdvertisementId, int], ...]
 """Counters above 0, by advertisement, in the order of their names."""
 
-Measure = Literal["minima", "jaccard", "weighted"]
+Measure = Literal["minima", "jaccard", "weighted", "filters"]
 
 JACCARD_UNIT = 1_000_000
 """Similarities are whole numbers: equal vectors have this one."""
+
+FILTERS_MAX = 4096
+"""Filters of our tables that are looked at, where filters are compared."""
 
 REMEMBERED_MAX = 4096
 """Vectors of others of which the similarity is remembered; when there are more, all are forgotten."""
@@ -43,6 +51,11 @@ def vector_of(counts: Mapping[AdvertisementId, int], entries_max: int = VECTOR_E
         largest = sorted(positive, key=lambda advertisement: (-positive[advertisement], advertisement))
         positive = {advertisement: positive[advertisement] for advertisement in largest[:entries_max]}
     return tuple(sorted(positive.items()))
+
+
+def filters_of(texts: Iterable[str]) -> dict[str, int]:
+    """Counters, as it were: one of each filter, by a hash of it."""
+    return {f"{xxh64_intdigest(text.encode()):016x}": 1 for text in islice(texts, FILTERS_MAX)}
 
 
 def similarity(one: Vector, other: Vector) -> int:
@@ -84,7 +97,7 @@ class SimilarityScale:
             mine, weights = self.counts, self.weights
             return round(sum(min(mine.get(id, 0), count) * (1.0 + weights.get(id, 0.0)) for id, count in other))
         common = sum(min(self.counts.get(id, 0), count) for id, count in other)
-        if self.measure == "minima" or not common:
+        if self.measure != "jaccard" or not common:
             return common
         either = sum(self.counts.values()) + sum(count for _, count in other) - common
         return common * JACCARD_UNIT // either
