@@ -35,6 +35,9 @@ class Seen(Observer):
         self.delivered: Counter[tuple[str, str, int]] = Counter()
         self.gossip = 0
         self.cycles: list[int] = []
+        self.told: Counter[tuple[str, str, str, int, str]] = Counter()
+        """Who told whom which publication around which failure."""
+        self.told_at = 0.0
         self.run: FailingRun | None = None
 
     def on_effects(self, now: float, node: SimulatedNode, effects: list[Effect]) -> None:
@@ -44,6 +47,10 @@ class Seen(Observer):
                 self.delivered.update((node.id, f"{item.publisher}/{item.subscription}", each) for each in item.numbers)
             elif isinstance(effect, Send) and isinstance(effect.message, GossipPublications):
                 self.gossip += 1
+                self.told_at, batch = now, effect.message.batch
+                self.told.update(
+                    (node.id, effect.to, batch.advertisement, each, effect.message.failed) for each in batch.numbers
+                )
             elif isinstance(effect, CycleEnded):
                 self.cycles.append(effect.messages)
 
@@ -97,6 +104,22 @@ def test_nothing_is_delivered_twice_whatever_fails(failover: str, seed: int) -> 
     """GE-2 and GE-7."""
     seen = played(failover, seed, inner(seed, 4), back=True)
     assert seen.delivered and max(seen.delivered.values()) == 1
+
+
+@pytest.mark.spec("S-38")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_goes_around_goes_in_no_loop_while_it_is_remembered_for_four_diameters(seed: int) -> None:
+    """GE-7. A client publishes once a second, so a window of one number remembers an event for a second, which is more
+    than four times as long as one takes from any broker to any other, around failures or not. Nobody tells anybody the
+    same twice, and all is quiet four diameters behind the last event."""
+    setting: dict[str, Any] = {"event_rate": 1.0, "rescue_window": 1}
+    seen = played("gossip", seed, inner(seed, 4), **setting)
+    assert seen.run is not None
+    four_diameters = 4 * 2 * (1 + max(seen.run.depths)) * HOP
+    assert 1.0 / setting["event_rate"] >= four_diameters
+    assert seen.told and max(seen.told.values()) == 1
+    assert max(seen.delivered.values()) == 1
+    assert seen.told_at <= max(at for at, _, _ in seen.run.ways) + four_diameters
 
 
 @pytest.mark.parametrize("seed", SEEDS)

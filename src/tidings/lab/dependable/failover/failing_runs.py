@@ -106,6 +106,8 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     literal_seen: bool = False
     kept_for: float = 0.0
     """Seconds for which is kept what a failed neighbour misses (FW-1); the source keeps nothing."""
+    rescue_window: int = 0
+    """Numbers of each publisher that are remembered; 0 is what brokers take."""
     compares_views: bool = False
     """Whether it is views that are looked at, from the first cycle on."""
 
@@ -144,7 +146,9 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def params(self, neighbours: tuple[NodeId, ...], above: NodeId | None, depth: int) -> DispatcherParams:
-        routing = RoutingParams(acknowledges=False, engine="plain", turn_entries=100_000, rest_for=1000.0)
+        routing = RoutingParams(
+            acknowledges=False, engine="plain", turn_entries=100_000, rest_for=1000.0, rescue_window=self.rescue_window
+        )
         return DispatcherParams(
             links=OpenDoorParams(retry_first=0.05, retry_max=0.5),
             overlay=ScriptedParams(neighbours=neighbours, above=above, depth=depth),
