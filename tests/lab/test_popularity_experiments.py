@@ -10,6 +10,7 @@ from tidings.lab.dependable.popularity import e14
 from tidings.lab.dependable.popularity.followed import SYSTEMS, PopularSetting, PopularWorld, System
 from tidings.machine.effects import Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
+from tidings.protocols.routing.params import GroupName
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.notes import Queued
 from tidings.pubsub.publications import Publications
@@ -84,6 +85,23 @@ def test_all_systems_deliver_the_same_and_say_how() -> None:
         assert ways[via] and set(ways) <= {"tree", via}
         assert any(row.message == "forwarded" for row in rows.rows)
     assert len(set(deliveries.values())) == 1 and deliveries["plain"] > 50
+
+
+@pytest.mark.skipif(data_folder() is None, reason="the PlanetLab matrix is not there (TIDINGS_DATA)")
+def test_one_group_of_all_delivers_the_same_and_is_heard_by_many_more() -> None:
+    heard: list[int] = []
+    delivered: list[int] = []
+    groups: tuple[GroupName, ...] = ("wanting", "everybody")
+    for group_of in groups:
+        rows = Rows()
+        setting = PopularSetting(
+            system="gossip", brokers=15, subscriptions=30, publishers=10, seconds=10.0, capacity=40.0, group_of=group_of
+        )
+        world = PopularWorld(setting, 1, rows)  # type: ignore[arg-type]
+        world.run()
+        delivered.append(world.rows.delivered)
+        heard.append(sum(row.message == "gossip_taken" for row in rows.rows))
+    assert delivered[0] == delivered[1] > 20 and heard[1] > 2 * heard[0] > 0
 
 
 def test_what_batches_cost_is_told_for_each_size_beside_single_publications() -> None:

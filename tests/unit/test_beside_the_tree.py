@@ -160,9 +160,9 @@ def test_where_a_link_takes_no_more_publications_go_by_the_tree() -> None:
     assert ways == ["direct", "direct", "tree", "tree"], "2 of 512 bytes"
 
 
-def taker(way: PopularityName) -> Router:
+def taker(way: PopularityName, **params: Any) -> Router:
     """Behind p publishes its client; ours wants x < 3."""
-    router = Router("s", RoutingParams(engine="plain", popularity=way))
+    router = Router("s", RoutingParams(engine="plain", popularity=way, **params))
     for neighbour in "pq":
         router.handle(0.0, NeighbourUp(neighbour, 1))
         router.handle(0.0, Received(neighbour, TablesBegun(1, router.lives)))
@@ -249,6 +249,28 @@ def test_a_notice_is_passed_on_to_all_who_want_something_of_the_advertisement() 
     effects = router.handle(0.3, Received("p", GroupClosed(A)))
     assert sent(effects, GroupClosed) == [("q", GroupClosed(A))] and GroupLeft(A) in effects
     router.check()
+
+
+def test_with_a_group_of_everybody_whoever_wants_nothing_is_told_and_delivers_nothing() -> None:
+    """The straightforward variant of 5.4.3."""
+    publisher = broker("gossip", group_of="everybody")
+    publisher.handle(0.0, NeighbourUp("r", 1))
+    publisher.handle(0.0, Received("r", TablesBegun(1, publisher.lives)))
+    effects = publisher.handle(0.1, Forward(of(1)))
+    assert [to for to, _ in sent(effects, GroupOpened)] == ["r", "q"], "nobody behind r wants any"
+    name_all_in_group(publisher)
+    carriage = publisher.carrier.carriage
+    assert isinstance(carriage, GossipingCarriage)
+    carriage.popularity.streams["q", A].is_popular = True
+    assert sorted(to for to, _ in sent(publisher.handle(0.2, Forward(of(2))), GroupClosed)) == ["q", "r"]
+    indifferent = taker("gossip", group_of="everybody")
+    effects = indifferent.handle(0.1, Received("p", GroupOpened(A, (Contact("b"),), 0)))
+    assert GroupJoined(A, "p", (Contact("b"),), 0) in effects and sent(effects, GroupOpened)
+    assert not sent(effects, InterestNamed), "it is not among those that have to be known"
+    assert not indifferent.handle(0.2, GroupHeard(of(1, x=50)))
+    assert GroupLeft(A) in indifferent.handle(0.3, Received("p", GroupClosed(A)))
+    publisher.check()
+    indifferent.check()
 
 
 def test_whoever_wants_nothing_of_it_any_more_leaves_the_group() -> None:

@@ -16,6 +16,7 @@ ActivationName = Literal["symmetric", "asymmetric", "siblings"]
 FlushName = Literal["flood", "path", "none"]
 FailoverChoice = Literal["none", "gossip"]
 CarriageName = Literal["plain", "aired"]
+GroupName = Literal["wanting", "everybody"]
 PopularityName = Literal["off", "batching", "direct", "gossip", "asked"]
 
 CAPACITY = 20_000.0
@@ -103,6 +104,11 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     aside_max: int = 500
     """Popularity: brokers behind a link, each counted for each of its filters with "direct", up to which what is not
     popular leaves the tree."""
+
+    group_of: GroupName = "wanting"
+    """Popularity, "gossip": who is in the group of an advertisement: the brokers that want something of it, or
+    "everybody", as if there were one group for all that is not popular: what groups of their own save, shown by doing
+    without."""
 
     notes_forwards: bool = False
     """Popularity: whether each message with publications is noted in the trace, for experiments."""

@@ -37,7 +37,7 @@ from tidings.protocols.delivery.local import LocalParams
 from tidings.protocols.gossip.lpbcast import GroupGossip, GroupPush, LpbcastParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.routing.carriage.direct import DirectPublications
-from tidings.protocols.routing.params import PopularityName, RoutingParams
+from tidings.protocols.routing.params import GroupName, PopularityName, RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
@@ -80,6 +80,7 @@ class PopularSetting(msgspec.Struct, frozen=True, kw_only=True):
     zipf: float = 0.0
     """If above 0, publishers have Zipf shares of the subscriptions with this exponent, instead of followers."""
     batch_cost: float = 0.15
+    group_of: GroupName = "wanting"
 
     def routing(self) -> RoutingParams:
         is_plain = self.system == "plain"
@@ -92,6 +93,7 @@ class PopularSetting(msgspec.Struct, frozen=True, kw_only=True):
             phi=1.0 if is_plain else self.phi,
             capacity=1e12 if is_plain else self.capacity,
             notes_forwards=True,
+            group_of=self.group_of,
             aside_max=100_000,
             publications_window_bytes=ROOM_BYTES,
             parcels_bytes_max=ROOM_BYTES,

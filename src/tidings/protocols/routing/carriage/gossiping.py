@@ -14,6 +14,10 @@ what is told of interests: then the stream goes by the tree until the newcomer h
 again, `GroupClosed` goes the same way ahead of its next publication, once, and those behind the link leave the group,
 some rounds later, so that nothing that was told before is missed.
 
+Instead of those that want something, `group_of="everybody"` has all brokers in every group: the straightforward variant
+of the source, one group for all that is not popular, to compare with. (All that is different is who hears what; the
+rounds are those of one group for each advertisement still.)
+
 What is heard in a group is delivered to clients here that want it, and to nobody else.
 
 State. `opened`: for which links each group is open. `joined`: groups that we are in for our clients. `group_views`:
@@ -68,7 +72,7 @@ class GossipingCarriage(AsideCarriage):
         self.group_views: dict[AdvertisementId, tuple[Contact, ...]] = {}
         self.through: dict[AdvertisementId, int] = {}
         self.said = 0
-        self.interests.unwanted = self.leave
+        self.interests.unwanted = self.unwanted
 
     def start(self) -> None:
         super().start()
@@ -82,13 +86,23 @@ class GossipingCarriage(AsideCarriage):
         effects: list[Effect] = []
         chosen = self.carrier.tables.chosen(advertisement)
         assert chosen is not None
+        members = self.group_views.get(advertisement) or (Contact(self.carrier.node_id, self.address()),)
+        opened = GroupOpened(advertisement, members[:GROUP_MEMBERS_MAX], self.through.get(advertisement, 0))
         if advertisement not in self.opened:
             self.opened[advertisement] = {}
             effects.append(GroupJoined(advertisement, chosen[1].publisher))
+            effects += [Send(other, opened) for other in self.others_in(advertisement, neighbour)]
         self.opened[advertisement][neighbour] = None
-        members = self.group_views.get(advertisement) or (Contact(self.carrier.node_id, self.address()),)
-        opened = GroupOpened(advertisement, members[:GROUP_MEMBERS_MAX], self.through.get(advertisement, 0))
         return [*effects, Send(neighbour, opened)]
+
+    def others_in(self, advertisement: AdvertisementId, *apart: NodeId) -> list[NodeId]:
+        """Neighbours, other than these, that are in the group though nothing unpopular is behind them."""
+        opened = self.opened.get(advertisement, {})
+        return [each for each in self.carrier.links if each not in apart and each not in opened and self.has_all]
+
+    @property
+    def has_all(self) -> bool:
+        return self.params.group_of == "everybody"
 
     def divert(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> bool:
         if self.everybody(now, neighbour, parcel.advertisement, effects) is None:
@@ -114,6 +128,7 @@ class GossipingCarriage(AsideCarriage):
         opened = self.opened.get(advertisement, {})
         opened.pop(neighbour, None)
         if advertisement in self.opened and not opened:
+            effects += [Send(each, GroupClosed(advertisement)) for each in self.others_in(advertisement, neighbour)]
             del self.opened[advertisement]
             self.group_views.pop(advertisement, None)
             self.through.pop(advertisement, None)
@@ -144,17 +159,21 @@ class GossipingCarriage(AsideCarriage):
         on: list[Effect] = [
             Send(neighbour, message)
             for neighbour in self.carrier.links
-            if neighbour != sender and self.interests.interest(neighbour, advertisement).pairs
+            if neighbour != sender and (self.has_all or self.interests.interest(neighbour, advertisement).pairs)
         ]
         if isinstance(message, GroupClosed):
             return on + self.leave(advertisement)
-        if not self.interests.wanted.get(advertisement):
+        wants = bool(self.interests.wanted.get(advertisement))
+        if not (wants or self.has_all):
             return on
         chosen = self.carrier.tables.chosen(advertisement)
         assert chosen is not None
         self.joined[advertisement] = None
         joined = GroupJoined(advertisement, chosen[1].publisher, message.members, message.through)
         return [*on, joined, *self.interests.name(sender, advertisement, self.address())]
+
+    def unwanted(self, advertisement: AdvertisementId) -> list[Effect]:
+        return [] if self.has_all else self.leave(advertisement)
 
     def leave(self, advertisement: AdvertisementId) -> list[Effect]:
         """It is closed, or nobody here wants anything of it any more (G-28)."""
