@@ -11,6 +11,9 @@ from tests.properties.test_routing_repairs import ScriptedModel
 from tidings.machine.effects import Note
 from tidings.machine.inputs import Signal
 from tidings.machine.message import Contact
+from tidings.planning.concurrency import TreeSides
+from tidings.planning.operations import shift
+from tidings.planning.tree import link
 from tidings.protocols.routing.params import ReductionName, StrategyName
 from tidings.protocols.routing.repairs.shift import NAME
 from tidings.pubsub.signals import NeighbourWanted, ShiftBegun, ShiftOver, ShiftStopped
@@ -40,15 +43,21 @@ class ShiftingModel(PromisingModel, ScriptedModel):
         return super().publish(advertisement, places, receipt and is_known)
 
     def draw_shift(self) -> tuple[str, str, str] | None:
-        """A mover, an old and a new neighbour, when no other shift is under way: a deployer has one after the other."""
-        if any(len(self.over.get(shift, {})) < 3 for shift in self.under_way):
-            return None
+        """A mover, an old and a new neighbour; beside others that are under way, where a deployer would have it so."""
+        under_way = [
+            shift(*drawn) for name, drawn in self.under_way.items() if len(self.over.get(name, {})) < len(drawn)
+        ]
+        # On which side of one that is under way somebody is can be asked of the old link as well as of the new one.
+        links = {link(*each) for each in self.edges} | {link(*each.brokers[:2]) for each in under_way}
+        sides = TreeSides(sorted(links - {link(each.brokers[0], each.brokers[2]) for each in under_way}))
         possible = [
             (mover, old, new)
             for a, b in self.edges
             for mover, old in ((a, b), (b, a))
             for new in self.near(old)
-            if new != mover and self.is_quiet(mover, old, new)
+            if new != mover
+            and self.is_quiet(mover, old, new)
+            and all(sides.do_fit(shift(mover, old, new), other) for other in under_way)
         ]
         return self.rng.choice(possible) if possible else None
 
@@ -82,9 +91,9 @@ class ShiftingModel(PromisingModel, ScriptedModel):
         assert len(self.settled) >= len(self.wants)
 
     def check_shifts(self) -> None:
-        for shift, names in self.under_way.items():
-            assert sorted(self.over[shift]) == sorted(names)
-            assert all(over.is_done for over in self.over[shift].values()), self.over[shift]
+        for name, brokers in self.under_way.items():
+            assert sorted(self.over[name]) == sorted(brokers)
+            assert all(over.is_done for over in self.over[name].values()), self.over[name]
 
 
 def play(model: ShiftingModel, rng: Random) -> None:
@@ -139,19 +148,19 @@ def test_a_shift_that_is_stopped_before_it_is_decided_leaves_the_old_tree_workin
             act(model, rng)
         model.world.rest()
         before = list(model.edges)
-        shift = model.begin_shift()
-        if shift is None:
+        begun = model.begin_shift()
+        if begun is None:
             continue
         for _ in range(rng.randint(0, 40)):
             if rng.random() < 0.3:
                 act(model, rng)
             if not model.world.step() and model.world.timers:
                 model.world.fire()
-        model.world.tell(rng.choice(model.under_way[shift]), ShiftStopped(shift, "for the test"))
+        model.world.tell(rng.choice(model.under_way[begun]), ShiftStopped(begun, "for the test"))
         model.world.settle()
-        over = model.over[shift]
+        over = model.over[begun]
         assert len({each.is_done for each in over.values()}) == 1, "done at one broker, and not at another"
-        if not over[model.under_way[shift][0]].is_done:
+        if not over[model.under_way[begun][0]].is_done:
             model.edges = before
         model.check_promises()
         model.check_end()

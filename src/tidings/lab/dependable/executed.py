@@ -8,14 +8,19 @@ When `begin` seconds have passed the root is asked to carry the plan out, of set
 The source has 1,000 subscribers and lets publishers run for ten minutes; here both are parameters of the scale. Between
 brokers without a link the deployer's orders take as long as the slowest link.
 
+`compared` sets both planners side by side, tree by tree, for whatever a group is: a size, a share, a number of subscribers.
+
 **Trace.** Deliveries, and the notes `PlanExecuted` and `Shifted`; the metrics read no others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from tidings.lab.dependable.planners import SEARCH, program_planner, search_planner, workload
+from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Variant
+from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.plots import bars
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
@@ -33,6 +38,7 @@ from tidings.sim.checkers import Checker, Judges
 from tidings.sim.network.latency import Matrix
 from tidings.sim.node import Draws, SimulatedNode
 from tidings.sim.simulator import Simulator
+from tidings.spark.metrics.changes import plan_execution_time, transformation_latency
 from tidings.trace.writer import Writer
 from tidings.workloads.topology_changes import TopologyChange
 
@@ -46,6 +52,10 @@ LAST = 5.0
 """Seconds of events behind the end of the plan."""
 
 PLAN_TIME_MAX = 600.0
+
+BOTH = ("E", SEARCH)
+
+COLUMNS = ("execution_seconds_max", "affected", "affected_latency_p99", "unaffected_latency_p99")
 
 
 class Taking(Checker):
@@ -137,3 +147,64 @@ def is_over(simulator: Simulator) -> bool:
     return isinstance(root, BrokerNode) and any(
         row.state in ("done", "aborted") for row in root.coordination.deployer.plan_rows(simulator.now)
     )
+
+
+def variants_of(name: str, values: Mapping[str, Any]) -> tuple[Variant, ...]:
+    """Each value of a parameter, with both planners."""
+    return tuple(
+        Variant(f"{group}, {planner}", {name: value, "planner": planner})
+        for group, value in values.items()
+        for planner in BOTH
+    )
+
+
+def pairs_of(results: DataFrame, traces: DataFrame, group: Column) -> DataFrame:
+    table = plan_execution_time(traces).join(transformation_latency(traces), on="run", how="inner")
+    return side_by_side(measured(results, table, *COLUMNS), group=group, side=parameter("planner"))
+
+
+def compared(pairs: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    ours, searched = F.col("sides")["E"], F.col("sides")[SEARCH]
+    time = ours["execution_seconds_max"] / searched["execution_seconds_max"]
+    return over_seeds(
+        pairs,
+        {
+            "time": time - 1,
+            "seconds, E": ours["execution_seconds_max"],
+            "seconds, search": searched["execution_seconds_max"],
+            "later, E": later(ours),
+            "later, search": later(searched),
+            "affected to time": ours["affected"] / searched["affected"] / time,
+        },
+    )
+
+
+def later(side: Column) -> Column:
+    return side["affected_latency_p99"] - side["unaffected_latency_p99"]
+
+
+def ends_of(pairs: DataFrame, size: Column) -> DataFrame:
+    """What the last group has, in multiples of the first, planner by planner; a row of a seed has both `sides`."""
+    from pyspark.sql import functions as F
+
+    both = (
+        pairs.withColumn("size", size)
+        .groupBy("seed")
+        .agg(F.min_by("sides", "size").alias("first"), F.max_by("sides", "size").alias("last"))
+    )
+    figures = {}
+    for name in BOTH:
+        first, last = F.col("first")[name], F.col("last")[name]
+        figures[f"time grows, {name}"] = last["execution_seconds_max"] / first["execution_seconds_max"]
+        figures[f"affected grows, {name}"] = last["affected_latency_p99"] / first["affected_latency_p99"]
+    return over_seeds(both.withColumn("group", F.lit("largest to smallest")), figures)
+
+
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
+    left, right = canvas.subplots(1, 2)
+    bars(left, measured, {"seconds, E": "E", "seconds, search": "search"})
+    left.set(title="carrying a plan out", ylabel="seconds")
+    bars(right, measured, {"later, E": "E", "later, search": "search"}, scale=1000)
+    right.set(title="99th percentile of events meanwhile, above others", ylabel="ms")

@@ -2,16 +2,17 @@
 
     engaging    a link to every broker of the plan, and each says that it takes part, and which neighbours it has. All
                 of it together must be the tree with which the plan begins, or how far it had come.
-    running     the actions of a step are ordered, one after the other (the source has those at once that share no
-                broker, G-32). An action is done when all its brokers say so. One that failed is ordered again, until
-                `step_timeout` is over. The next step begins when all actions of this one are done (S-87).
+    running     the actions of a step are ordered, at once where they share no broker (G-32) and do not face each other
+                (`planning/concurrency.py`). An action is done when all its brokers say so. One that failed is ordered
+                again, until `step_timeout` is over. The next step begins when all of this one are done (S-87).
     aborting    nothing new is ordered; what has begun is waited for.
     done, aborted    the brokers are let go.
 
 What is known is saved with every change, so that a deployer that starts again goes on from there (S-89): it engages
 the same brokers, and orders once more what was not reported; agents that have done it say so at once.
 
-Bounds: a plan is at most `PLAN_BYTES_MAX`; an action ends after `step_timeout`, engaging after `engage_timeout`.
+Bounds: a plan is at most `PLAN_BYTES_MAX`; a step ends when nothing of it was done for `step_timeout`, engaging after
+`engage_timeout`.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tidings.machine.message import Contact
 from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.planning.checker import problem_in
+from tidings.planning.concurrency import TreeSides
 from tidings.planning.operations import Action, Connected, effects_of
 from tidings.planning.plan import TopologyPlan
 from tidings.planning.tree import Link, link
@@ -79,6 +81,8 @@ class Deployer:
         self.leaving: set[NodeId] = set()
         """Those that have not said yet that they know the plan to be over."""
         self.plans = 0
+        self.sides = TreeSides(())
+        """Of the tree with which the step began."""
 
     # What is asked.
 
@@ -182,16 +186,10 @@ class Deployer:
         """Whether the tree is where the plan is, give or take what may have begun."""
         kept = self.kept
         assert kept is not None
-        goal = frozenset(kept.plan.goal.links)
-        expected, open_links = set(kept.plan.initial.links), set[Link]()
+        expected, open_links = self.links_done(), set[Link]()
         for each in kept.work:
-            effects = effects_of(each.action, goal)
-            comes = {item.link for item in effects.adds if isinstance(item, Connected)}
-            goes = {item.link for item in effects.deletes if isinstance(item, Connected)}
-            if each.state == "done":
-                expected = (expected - goes) | comes
-            else:
-                open_links |= (comes | goes) if self.has_begun else set()
+            if each.state != "done" and self.has_begun:
+                open_links |= set().union(*self.links_of(each.action))
         found = {link(name, other) for name, others in self.engaged.items() for other in others}
         differing = (found ^ expected) - open_links
         if not differing:
@@ -199,6 +197,25 @@ class Deployer:
         a, b = sorted(differing)[0]
         what = "is there, and the plan does not know it" if (a, b) in found else "is missing"
         return f"the network is not the tree of the plan: the link {a} - {b} {what}; plan anew from today's tree"
+
+    def links_done(self) -> set[Link]:
+        """Those that there are after what is done of the plan."""
+        assert self.kept is not None
+        links = set(self.kept.plan.initial.links)
+        for each in self.kept.work:
+            if each.state == "done":
+                comes, goes = self.links_of(each.action)
+                links = (links - goes) | comes
+        return links
+
+    def links_of(self, action: Action) -> tuple[set[Link], set[Link]]:
+        """Those that come, and those that go."""
+        assert self.kept is not None
+        effects = effects_of(action, frozenset(self.kept.plan.goal.links))
+        adds, deletes = (
+            {item.link for item in some if isinstance(item, Connected)} for some in (effects.adds, effects.deletes)
+        )
+        return adds, deletes
 
     @property
     def has_begun(self) -> bool:
@@ -214,6 +231,7 @@ class Deployer:
         if not left:
             return self.finish(now, "done")
         kept.step = min(left)
+        self.sides = TreeSides(sorted(self.links_done()))
         return [*self.keep(), SetTimer("step", now + self.params.step_timeout), *self.order_more()]
 
     def work_of_step(self) -> Iterator[tuple[int, PlannedWork]]:
@@ -221,15 +239,17 @@ class Deployer:
         return ((number, each) for number, each in enumerate(self.kept.work) if each.step == self.kept.step)
 
     def order_more(self) -> list[Effect]:
-        """The next one of the step, when none is under way: while two links were shifted at once, advertisements that
-        were withdrawn and made anew went round between the brokers of both and came to no end."""
-        if any(each.state == "ordered" for _, each in self.work_of_step()):
-            return []
-        for number, each in self.work_of_step():
-            if each.state == "waiting":
+        """Those of the step that can be done beside what is under way."""
+        work = list(self.work_of_step())
+        under_way = [each.action for _, each in work if each.state == "ordered"]
+        waiting = [(number, each) for number, each in work if each.state == "waiting"]
+        begun = set(self.sides.next_of((each.action for _, each in waiting), under_way))
+        effects: list[Effect] = []
+        for number, each in waiting:
+            if each.action in begun:
                 each.state, each.reported = "ordered", {}
-                return self.orders(number, each)
-        return []
+                effects += self.orders(number, each)
+        return effects
 
     def orders(self, number: int, each: PlannedWork) -> list[Effect]:
         assert self.kept is not None
@@ -262,7 +282,7 @@ class Deployer:
             return [*self.keep(), *([] if self.is_waiting() else self.finish(now, "aborted"))]
         if all(other.state == "done" for _, other in self.work_of_step()):
             return self.next_step(now)
-        # Each action has that time, since they come one after the other.
+        # Those that have to wait for others have that time too.
         return [*self.keep(), SetTimer("step", now + self.params.step_timeout), *self.order_more()]
 
     def is_waiting(self) -> bool:

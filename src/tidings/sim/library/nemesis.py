@@ -36,6 +36,7 @@ from tidings.protocols.access.drain import Drain, Undrain
 from tidings.protocols.access.judge import Judge, open_judge
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tenancy import TenantJudge
+from tidings.protocols.coordination.messages import CarryOut
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
@@ -49,10 +50,12 @@ from tidings.protocols.routing.params import (
 )
 from tidings.pubsub.tenants import Tenant
 from tidings.sim.cast import TimedInput, Until
+from tidings.sim.checkers import Checker
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
 from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Pause, plan_of
 from tidings.sim.library.nemesis_conductor import NemesisConductor
-from tidings.sim.library.nemesis_overlays import DrawnRepair, draw_repair, draw_rewirings, make_overlays
+from tidings.sim.library.nemesis_overlays import DrawnRepair, draw_repair, draw_rewirings, make_overlays, tree_of
+from tidings.sim.library.nemesis_plans import COORDINATION, PlansOver, draw_plans
 from tidings.sim.library.nemesis_strangers import Stranger, StrangerPlan, draw_strangers, secret_judge, secret_of
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant, Jittered
@@ -149,7 +152,7 @@ def nemesis(
         workload=lambda stage, seed: [*script_of(as_stage(stage)), *draw_drains(as_stage(stage), drains)],
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
         faults=lambda stage, until, seed: draw_trouble(as_stage(stage), until, seed, faults, restarts, writer_restarts),
-        checkers=lambda stage: [NemesisConductor(as_stage(stage).campaign)],
+        checkers=lambda stage: checkers_of(as_stage(stage)),
         claims=claims_of,
         duration=BEGIN + params.span,
         settling=SETTLING,
@@ -179,7 +182,18 @@ def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
     return None if strangers is None else {stranger.name: stranger.claims for stranger in strangers}
 
 
+def checkers_of(stage: Stage) -> list[Checker]:
+    conductor = NemesisConductor(stage.campaign)
+    if stage.repair != "shift":
+        return [conductor]
+    plans = [each.input.plan for each in script_of(stage) if isinstance(each.input, CarryOut)]
+    return [conductor, PlansOver(stage.brokers, plans)]
+
+
 def script_of(stage: Stage) -> list[TimedInput]:
+    if stage.repair == "shift":
+        links = tree_of(stage.brokers, stage.links)
+        return draw_plans(stage.brokers, links, stage.campaign.until, stage.campaign.seed)
     if stage.repair != "path":
         return []
     return draw_rewirings(stage.brokers, stage.links, stage.campaign.until, stage.campaign.seed)
@@ -216,6 +230,7 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
             overlay=overlay,
             routing=routing,
             delivery=replace(delivery, is_durable=broker.is_durable),
+            coordination=COORDINATION,
         )
         judge = open_judge if stage.strangers is None else secret_judge
         roles[broker.name] = partial(make_stage_broker, broker, params, campaign, judge)
@@ -223,7 +238,10 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
 
 
 def draw_routing(rng: RandomStream, repair: RepairName) -> RoutingParams:
-    return RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
+    strategy = rng.choice(STRATEGIES)
+    if repair == "shift" and strategy == "flooding":
+        strategy = "subscription"
+    return RoutingParams(strategy=strategy, reduction=rng.choice(REDUCTIONS), repair=repair)
 
 
 def draw_failover(rng: RandomStream, routing: RoutingParams, failover: DrawnFailover) -> RoutingParams:
@@ -238,6 +256,7 @@ def draw_popularity(rng: RandomStream, routing: RoutingParams, popularity: Drawn
     way = rng.choice(POPULARITIES) if popularity == "any" else popularity
     if routing.strategy != "advertisement" or way == "off":
         return routing
+    way = "batching" if routing.repair == "shift" else way
     return replace(
         routing,
         popularity=way,

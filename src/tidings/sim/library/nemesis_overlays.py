@@ -3,10 +3,12 @@
     strawman, resuming, timed   the spanning tree of the links that are configured (LINKS)
     notified, informed          LSTree: brokers know names of others, and find their tree (REPLACEMENTS)
     path                        a script, which replaces links by others all the time (PATHS)
+    shift                       a script too, whose links only plans change (`nemesis_plans.py`)
 
 A script is no overlay that mends itself: a broker that starts again would ask for the neighbours of its beginning. So
-where there is one brokers do not crash and are not paused; links break, and the network does what it likes. Links are
-replaced at random moments, several at a time or none for long.
+where links are replaced brokers do not crash and are not paused; links break, and the network does what it likes. Links
+are replaced at random moments, several at a time or none for long. Where plans change them brokers know from their disks
+which neighbours they had last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,11 @@ CHANGES_MAX = 40
 
 
 def draw_repair(repair: DrawnRepair, seed: int) -> RepairName:
-    return random_stream(seed, "nemesis repair").choice(DRAWN) if repair == "any" else repair
+    if repair != "any":
+        return repair
+    drawn = random_stream(seed, "nemesis repair").choice(DRAWN)
+    is_planned = drawn == "path" and random_stream(seed, "nemesis planned").random() < 0.5
+    return "shift" if is_planned else drawn
 
 
 def tree_of(names: Sequence[NodeId], links: Sequence[Pair]) -> list[Pair]:
@@ -51,12 +57,13 @@ def tree_of(names: Sequence[NodeId], links: Sequence[Pair]) -> list[Pair]:
 
 def make_overlays(repair: RepairName, names: Sequence[NodeId], links: Sequence[Pair]) -> Mapping[NodeId, OverlayParams]:
     match repair:
-        case "path":
+        case "path" | "shift":
             near: dict[NodeId, list[NodeId]] = {name: [] for name in names}
             for one, other in tree_of(names, links):
                 near[one].append(other)
                 near[other].append(one)
-            return {name: ScriptedParams(neighbours=tuple(others)) for name, others in near.items()}
+            is_kept = repair == "shift"
+            return {name: ScriptedParams(neighbours=tuple(near[name]), is_durable=is_kept) for name in names}
         case "notified" | "informed":
             return {
                 name: LsTreeParams(contacts=tuple(other for other in names if other != name)[: CONTACTS_MAX - 1])
