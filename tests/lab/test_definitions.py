@@ -134,10 +134,8 @@ def test_for_a_name_that_is_not_known_near_ones_are_proposed(asked: str, propose
 
 
 def test_a_planned_experiment_says_that_it_cannot_run_yet() -> None:
-    with pytest.raises(
-        UsageError, match=r"dependable/E20 .* is not built yet; it waits for carrying out plans of topology changes"
-    ):
-        find("dependable/E20")
+    with pytest.raises(UsageError, match=r"peer-to-peer/E1 .* is not built yet; it waits for bulk collection"):
+        find("peer-to-peer/E1")
 
 
 def test_a_scale_that_is_not_there_is_refused_with_those_that_are() -> None:

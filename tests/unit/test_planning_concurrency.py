@@ -56,7 +56,7 @@ def deployer_of(plan: TopologyPlan) -> tuple[Deployer, list[str]]:
 
 
 def orders_in(effects: object) -> list[str]:
-    sent = [each.message for each in effects if isinstance(getattr(each, "message", None), ActionOrder)]  # type: ignore[attr-defined]
+    sent = [each.message for each in effects if isinstance(getattr(each, "message", None), ActionOrder)]
     return list(dict.fromkeys(f"{each.operation}({', '.join(one.node for one in each.brokers)})" for each in sent))
 
 

@@ -13,7 +13,7 @@ from tidings.lab.figures import measured, over_seeds, union
 from tidings.lab.plots import bars
 from tidings.spark.metrics.changes import queue_growth
 
-FIRST = {"brokers": 20, "change": 0.1, "subscribers": 40, "planner": "E"}
+FIRST: dict[str, bool | int | float | str] = {"brokers": 20, "change": 0.1, "subscribers": 40, "planner": "E"}
 
 VARIANTS = (
     Variant("first", FIRST),

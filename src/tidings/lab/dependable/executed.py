@@ -8,7 +8,7 @@ When `begin` seconds have passed the root is asked to carry the plan out, of set
 The source has 1,000 subscribers and lets publishers run for ten minutes; here both are parameters of the scale. Between
 brokers without a link the deployer's orders take as long as the slowest link.
 
-`compared` sets both planners side by side, tree by tree, for whatever a group is: a size, a share, a number of subscribers.
+`compared` sets both planners side by side, tree by tree, for whatever a group is: a size, a share, some subscribers.
 
 **Trace.** Deliveries, and the notes `PlanExecuted` and `Shifted`; the metrics read no others.
 """

@@ -328,14 +328,14 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             )
         if self.repair == "shift" and self.failover != "none":
             raise UsageError(
-                f"failover: {self.failover!r} brings events around the tree, by groups that are levels of it, and a link "
-                "that takes another's place waits only for what goes by the tree (rule S-122); with repair 'shift' "
-                "choose failover 'none', or repair 'resuming'"
+                f"failover: {self.failover!r} brings events around the tree, and a link that takes another's place "
+                "waits for those that go by the tree only (rule S-122); choose failover 'none', or repair 'resuming'"
             )
         if self.repair == "shift" and self.popularity in ("direct", "gossip", "asked"):
             raise UsageError(
-                f"popularity: {self.popularity!r} has events leave the tree, and a link that takes another's place waits "
-                "only for what goes by the tree (rule S-122); with repair 'shift' choose popularity 'off' or 'batching'"
+                f"popularity: {self.popularity!r} has events leave the tree, and a link that takes another's place "
+                "waits for those that go by the tree only (rule S-122); with repair 'shift' choose popularity 'off' or "
+                "'batching'"
             )
         if self.literal_duplicates and self.reduction != "plain":
             raise UsageError(f"literal_duplicates: not with reduction {self.reduction!r}; give reduction 'plain'")

@@ -6,9 +6,9 @@
     shift                       a script too, whose links only plans change (`nemesis_plans.py`)
 
 A script is no overlay that mends itself: a broker that starts again would ask for the neighbours of its beginning. So
-where links are replaced brokers do not crash and are not paused; links break, and the network does what it likes. Links
-are replaced at random moments, several at a time or none for long. Where plans change them brokers know from their disks
-which neighbours they had last.
+where links are replaced brokers do not crash and are not paused; links break, and the network does what it likes.
+Links are replaced at random moments, several at a time or none for long. Where plans change them, brokers know from
+their disks which neighbours they had last.
 """
 
 from collections.abc import Mapping, Sequence
