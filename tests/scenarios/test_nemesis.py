@@ -29,6 +29,7 @@ from tidings.sim.library.nemesis import (
     draw_network,
     draw_routing,
     make_stage_broker,
+    script_of,
 )
 from tidings.sim.library.nemesis_overlays import DRAWN
 from tidings.sim.library.nemesis_strangers import WORDS
@@ -133,7 +134,8 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
 
 
 @pytest.mark.parametrize(
-    ("repair", "seed"), [*product(dict.fromkeys(DRAWN), (2, 3)), ("path", 5), ("informed", 4), ("notified", 5)]
+    ("repair", "seed"),
+    [*product(dict.fromkeys((*DRAWN, "shift")), (2, 3)), ("path", 5), ("informed", 4), ("notified", 5), ("shift", 5)],
 )
 def test_every_promise_holds_across_every_repair(repair: str, seed: int) -> None:
     order = RunOrder(scenario="nemesis", seed=seed, settings={"repair": repair})
@@ -145,9 +147,10 @@ def test_every_promise_holds_across_every_repair(repair: str, seed: int) -> None
 def test_all_repairs_are_drawn_each_on_an_overlay_that_tells_enough() -> None:
     scenario = find("nemesis").scenario({})
     stages = [as_stage(scenario.topology(seed)) for seed in range(60)]
-    assert {stage.repair for stage in stages} == set(DRAWN)
-    scripted = [stage for stage in stages if stage.repair == "path"]
-    assert any(scenario.workload(stage, stage.campaign.seed) for stage in scripted)
+    assert {stage.repair for stage in stages} == {*DRAWN, "shift"}
+    for repair in ("path", "shift"):
+        scripted = [stage for stage in stages if stage.repair == repair]
+        assert any(script_of(stage) for stage in scripted), f"nothing changes the links where the repair is {repair}"
     for stage in stages:
         # A pair that does not fit is refused when the broker is made (D-7).
         make = scenario.roles(stage)[stage.brokers[0]]

@@ -38,7 +38,7 @@ from tidings.protocols.gossip.failover.random_views import RandomGossip, RandomV
 from tidings.protocols.gossip.failover.retransmission import KEPT_TOO_LONG, NO_ROOM_TO_KEEP, OFFERS
 from tidings.protocols.gossip.failover.similarity import filters_of, vector_of
 from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
-from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.params import PopularityName, RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.notes import CycleEnded
 from tidings.pubsub.publications import Publications, encode_head
@@ -518,6 +518,7 @@ def test_a_neighbour_tells_of_nobody_but_itself_through_others() -> None:
     ("wrong", "says"),
     [
         ({"repair": "strawman"}, "repair 'strawman' forgets"),
+        ({"repair": "shift"}, "waits for those that go by the tree only"),
         ({"strategy": "subscription"}, "choose strategy 'advertisement'"),
         ({"strategy": "flooding", "advertises": False}, "choose strategy 'advertisement'"),
     ],
@@ -528,6 +529,14 @@ def test_what_does_not_fit_is_refused_by_the_name_of_the_rule(wrong: Mapping[str
     assert says in str(problem.value)
     with pytest.raises(UsageError, match="S-122"):
         Dispatcher("b", DispatcherParams(failover=FailoverParams(), routing=RoutingParams(**wrong)), Random(1))
+
+
+@pytest.mark.spec("S-122")
+@pytest.mark.parametrize("way", ["direct", "gossip", "asked"])
+def test_events_that_leave_the_tree_do_not_go_with_links_that_give_way_to_others(way: PopularityName) -> None:
+    with pytest.raises(UsageError, match=r"rule S-122.*choose popularity 'off' or 'batching'"):
+        RoutingParams(repair="shift", popularity=way)
+    assert RoutingParams(repair="shift", popularity="batching").repair == "shift"
 
 
 @pytest.mark.spec("S-122")
