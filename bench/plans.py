@@ -30,7 +30,7 @@ import tidings
 from bench.brokers.servers import free_port
 from bench.timing import percentile
 from tidings.cli.live_plans import Followed, live_tree
-from tidings.cli.output import Reach
+from tidings.cli.reach import Reach
 from tidings.net.inspector import InspectorAccess
 from tidings.planning.plan import TopologyPlan
 from tidings.planning.quick import quick_plan
