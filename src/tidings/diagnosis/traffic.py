@@ -50,11 +50,11 @@ def measured_traffic(before: Network, after: Network, seconds: float) -> Traffic
 
 def publishing_rates(before: Network, after: Network, seconds: float) -> dict[tuple[NodeId, str], float]:
     """Of each publisher at the broker that it publishes at."""
-    counts = [
+    first, last = (
         {(name, row.publisher): row.accepted for name, each in network.brokers.items() for row in each.publishers}
         for network in (before, after)
-    ]
-    return grown(*counts, seconds)
+    )
+    return grown(first, last, seconds)
 
 
 def offers_of(network: Network) -> dict[tuple[NodeId, str], list[str]]:
@@ -69,11 +69,11 @@ def offers_of(network: Network) -> dict[tuple[NodeId, str], list[str]]:
 
 def received_rates(before: Network, after: Network, seconds: float) -> dict[NodeId, list[tuple[str, float]]]:
     """Filters at each broker, with what their subscriptions get."""
-    counts = [
+    first, last = (
         {(name, row.client, row.number): row.sent for name, each in network.brokers.items() for row in each.queues}
         for network in (before, after)
-    ]
-    rates, wanted = grown(*counts, seconds), dict[NodeId, list[tuple[str, float]]]()
+    )
+    rates, wanted = grown(first, last, seconds), dict[NodeId, list[tuple[str, float]]]()
     for name, each in after.brokers.items():
         rows = [(row.filter, rates.get((name, row.client, row.number), 0.0)) for row in each.subscriptions]
         wanted[name] = [(filter, rate) for filter, rate in rows if rate]
