@@ -87,6 +87,11 @@ class ThreadBroker:
         """The attribute n of all that is stored here, of all publishers."""
         return asyncio.run(stored(self.url))
 
+    def accepted_from(self, after: dict[str, int]) -> float:
+        """When the first event behind these numbers was accepted, by the clock of the broker, which is the one that
+        counts: a test that takes a time of its own depends on how quick it is, and on two clocks."""
+        return asyncio.run(accepted_from(self.url, after))
+
 
 async def publish(url: str, name: str, events: list[dict[str, Any]], advertise: str = "TRUE") -> None:
     # One publisher, however often it is called, with numbers that are far apart.
@@ -103,3 +108,13 @@ async def stored(url: str) -> list[int]:
             async for page in client.history("TRUE", mark.publisher, through=mark.through):
                 got += [int(decode_head(head)["n"]) for head in page.heads]
     return got
+
+
+async def accepted_from(url: str, after: dict[str, int]) -> float:
+    async with connect(url) as client:
+        marks = [mark for mark in (await client.marks("TRUE")).marks if mark.publisher in after]
+        pages = [
+            await client.fetch("TRUE", mark.publisher, after=after[mark.publisher], through=mark.through)
+            for mark in marks
+        ]
+    return min(page.accepted_at[0] for page in pages if page.accepted_at)

@@ -108,10 +108,11 @@ def test_a_batch_read_can_begin_and_end_at_offsets_and_times() -> None:
         stream.stop()
         broker.publish("desk", events(5, 8))
         at = json.dumps({"after": middle["after"]})
+        time = str(broker.accepted_from(middle["after"]))
         behind = source(broker, startingOffsets=at).reader(NUMBERED)
         before = source(broker, endingOffsets=at).reader(NUMBERED)
-        since = source(broker, startingOffsets=str(middle["since"])).reader(NUMBERED)
-        until = source(broker, endingOffsets=str(middle["since"])).reader(NUMBERED)
+        since = source(broker, startingOffsets=time).reader(NUMBERED)
+        until = source(broker, endingOffsets=time).reader(NUMBERED)
         assert numbers(behind, behind.partitions()) == numbers(since, since.partitions()) == [5, 6, 7]
         assert numbers(before, before.partitions()) == numbers(until, until.partitions()) == [0, 1, 2, 3, 4]
 
@@ -120,10 +121,11 @@ def test_a_read_that_ends_early_leaves_nothing_behind() -> None:
     with ThreadBroker() as broker:
         broker.publish("desk", events(0, 9000))
         stream = source(broker).streamReader(NUMBERED)
-        middle = stream.initialOffset()["since"]
+        middle = stream.initialOffset()["after"]
         stream.stop()
         broker.publish("desk", events(9000, 18000))
-        reader = source(broker, endingOffsets=str(middle), partitions="1").reader(NUMBERED)
+        time = str(broker.accepted_from(middle))
+        reader = source(broker, endingOffsets=time, partitions="1").reader(NUMBERED)
         assert numbers(reader, reader.partitions()) == list(range(9000))
         rows = reader.read(reader.partitions()[0])
         assert next(rows).num_rows == pieces.PAGE_EVENTS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.worlds.sockets import play, until
 from tidings.machine.inputs import TimerKey
-from tidings.net.timers import STALE_MAX, Timers
+from tidings.net.timers import LOOKS_AT_CLOCKS, STALE_MAX, Timers, clock_offset
 
 
 def fired_after(orders: Callable[[Timers, float], None], count: int) -> list[tuple[float, TimerKey]]:
@@ -112,3 +112,17 @@ def later(loop: asyncio.AbstractEventLoop, span: float) -> Awaitable[None]:
     reached: asyncio.Future[None] = loop.create_future()
     loop.call_later(span, reached.set_result, None)
     return reached
+
+
+def test_a_pause_between_looks_at_two_clocks_does_not_make_the_time_of_day_wrong() -> None:
+    now, looks, day = 100.0, 0, 1_700_000_000.0
+
+    def clock() -> float:
+        nonlocal now, looks
+        looks += 1
+        # Interrupted behind each look but one pair: for a second, and longer each time.
+        now += 0.001 if looks in (3, 4) else float(looks)
+        return now
+
+    assert clock_offset(clock, lambda: now + day) == pytest.approx(day, abs=0.001)
+    assert looks == 2 * LOOKS_AT_CLOCKS

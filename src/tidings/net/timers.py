@@ -10,6 +10,7 @@ for the next turn, behind the messages that came meanwhile, so neither can starv
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
@@ -19,6 +20,16 @@ STALE_MAX = 64
 """Replaced and cancelled entries that may lie in the heap beside twice as many as there are live ones."""
 
 Entry = tuple[float, int, TimerKey]
+
+LOOKS_AT_CLOCKS = 5
+
+
+def clock_offset(clock: Callable[[], float] = time.monotonic, day: Callable[[], float] = time.time) -> float:
+    """What is added to the clock of a host to get the time of day. A process may be interrupted between its looks at
+    the two, and would be late for as long as it lives; so it looks a few times, and the quickest look counts."""
+    looks = [(clock(), day(), clock()) for _ in range(LOOKS_AT_CLOCKS)]
+    before, at, after = min(looks, key=lambda look: look[2] - look[0])
+    return at - (before + after) / 2
 
 
 class Timers:

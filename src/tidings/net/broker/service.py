@@ -36,6 +36,7 @@ from tidings.net.host import Host
 from tidings.net.keys import read_token_file, signature_check, signer
 from tidings.net.logs import make_logger
 from tidings.net.metrics import make_registry
+from tidings.net.timers import clock_offset
 from tidings.net.tls import Address, check_bearer
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.access import Rejudge
@@ -102,7 +103,7 @@ class BrokerService:
         settings = config.settings
         peers = {at(*address): address for address in (*config.links, *config.join)}
         contacts = tuple(at(*address) for address in config.join)
-        offset = time.time() - time.monotonic() + settings.clock_shift
+        offset = clock_offset() + settings.clock_shift
         is_durable = settings.data is not None
         overlay = config.build("overlay", clock_offset=offset, contacts=contacts, is_durable=is_durable)
         params = BrokerParams(

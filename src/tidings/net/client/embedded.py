@@ -8,12 +8,12 @@ with the first client that names it and stops when the last of them is closed. N
 import asyncio
 import secrets
 import threading
-import time
 from contextlib import suppress
 from random import SystemRandom
 
 from tidings.net.host import Host
 from tidings.net.logs import make_logger
+from tidings.net.timers import clock_offset
 from tidings.net.tls import Address
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.params import AccessParams
@@ -52,7 +52,7 @@ class Embedded:
                 started.set()
 
     async def serve(self, started: threading.Event) -> None:
-        offset = time.time() - time.monotonic()
+        offset = clock_offset()
         params = BrokerParams(
             access=AccessParams(clock_offset=offset),
             delivery=EdgeParams(clock_offset=offset),
