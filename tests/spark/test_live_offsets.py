@@ -30,7 +30,7 @@ from tidings.spark.live.offsets import (
     unknown,
 )
 from tidings.spark.live.progress import QueryLag, query_lag
-from tidings.spark.live.starts import Start, first_offset, last_offset, read_start
+from tidings.spark.live.starts import Start, check_come, check_span, first_offset, last_offset, read_start
 
 MARKS = (Mark("desk", 5, 17), Mark("floor", 0, 4))
 
@@ -81,6 +81,41 @@ def test_a_beginning_is_a_word_a_time_an_offset_or_a_number_for_each(text: str, 
 def test_any_other_beginning_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(UsageError, match=r"option startingOffsets: .*write"):
         read_start("startingOffsets", text)
+
+
+@pytest.mark.parametrize("text", ["1794797198500", "nan", "inf", "-5"])
+def test_a_time_that_cannot_be_meant_is_refused(text: str) -> None:
+    """Nothing would ever be read, or all of it, and nothing would say so."""
+    with pytest.raises(UsageError, match=r"option startingOffsets: .* is no time in seconds since 1970; of milli"):
+        read_start("startingOffsets", text)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        ("latest", "latest", 'startingOffsets: a batch read that begins at "latest" has nothing to read; leave'),
+        ("earliest", "earliest", 'endingOffsets: nothing lies before "earliest"'),
+        ("60", "1970-01-01T00:00:50Z", "endingOffsets: it is 10 s before startingOffsets"),
+        ('{"desk": 9}', '{"desk": 8}', "endingOffsets: desk ends at 8 and begins at 9"),
+        ('{"after": {"desk": 9}}', '{"after": {"desk": 8}}', "endingOffsets: desk ends at 8 and begins at 9"),
+    ],
+)
+def test_a_batch_read_of_nothing_is_refused(start: str, end: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_span(read_start("startingOffsets", start), read_start("endingOffsets", end))
+    check_span(read_start("startingOffsets", '{"desk": 8, "floor": -2}'), read_start("endingOffsets", '{"desk": 9}'))
+    check_span(None, None)
+
+
+def test_whoever_begins_behind_what_a_publisher_has_come_to_is_told() -> None:
+    marks = (Mark("desk~k3", 5, 17), Mark("floor", 2, 4))
+    for text in ('{"desk": 18}', '{"desk~k3": 18}', '{"desk": -1, "floor": 5}'):
+        start = read_start("startingOffsets", text)
+        with pytest.raises(DataLoss, match=r"has come to .* would be passed over; give a number"):
+            check_come(start, marks, True)
+        check_come(start, marks, False)
+    # Of those nobody knows, it is told elsewhere.
+    check_come(read_start("startingOffsets", '{"desk": 17, "gone": 3}'), marks, True)
 
 
 def test_a_batch_ends_where_it_is_told_and_not_behind_what_is_there() -> None:

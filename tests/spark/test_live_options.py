@@ -91,6 +91,7 @@ def test_the_environment_says_what_no_option_says() -> None:
         ({"url": URL, "advertise": "price >"}, "option advertise: "),
         ({"url": URL, "maxEventsPerTrigger": "0"}, "option maxEventsPerTrigger: '0' is no number of at least 1"),
         ({"url": URL, "pollInterval": "often"}, "option pollInterval: 'often' is no number of at least 0"),
+        ({"url": URL, "partitions": "2.5"}, "option partitions: '2.5' is no whole number"),
         ({"url": URL, "failOnDataLoss": "perhaps"}, "option failOnDataLoss: 'perhaps' is none of true, false"),
         ({"url": URL, "mode": "dropmalformed"}, "option mode: 'dropmalformed' is none of permissive, failfast"),
         ({"url": URL, "sinkName": "a,b"}, "option sinkName: 'a,b' cannot be part of a name"),

@@ -160,11 +160,11 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
         filter=said.get("filter") or "TRUE",
         start=read_start("startingOffsets", said["startingOffsets"]) if "startingOffsets" in said else None,
         end=read_start("endingOffsets", said["endingOffsets"]) if "endingOffsets" in said else None,
-        events_max=int(read_number(said, "maxEventsPerTrigger", 0, 1)) or None,
-        bytes_max=int(read_number(said, "maxBytesPerTrigger", 0, 1)) or None,
+        events_max=read_count(said, "maxEventsPerTrigger", 0) or None,
+        bytes_max=read_count(said, "maxBytesPerTrigger", 0) or None,
         poll_interval=read_number(said, "pollInterval", POLL_INTERVAL, 0),
-        partitions=int(read_number(said, "partitions", usual_partitions(environment), 1)),
-        partitions_min=int(read_number(said, "minPartitions", 0, 1)),
+        partitions=read_count(said, "partitions", usual_partitions(environment)),
+        partitions_min=read_count(said, "minPartitions", 0),
         pushes_down=read_truth(said, "pushDown"),
         has_metadata=read_truth(said, "includeMetadata") is not False,
         fails_on_loss=read_truth(said, "failOnDataLoss") is not False,
@@ -264,6 +264,13 @@ def read_number(said: dict[str, str], name: str, default: float, least: float) -
     if not least <= number < float("inf"):
         raise UsageError(f"option {name}: {said[name]!r:.40} is no number of at least {least}")
     return number
+
+
+def read_count(said: dict[str, str], name: str, default: int) -> int:
+    number = read_number(said, name, default, 1)
+    if number % 1:
+        raise UsageError(f"option {name}: {said[name]!r:.40} is no whole number")
+    return int(number)
 
 
 def usual_partitions(environment: Mapping[str, str]) -> int:

@@ -39,7 +39,7 @@ from tidings.spark.live.offsets import Offset, advance, doubtful, last_numbers, 
 from tidings.spark.live.options import Options, find_said, read_options
 from tidings.spark.live.pieces import Piece, check_known, check_reached, check_stored, cut_work, log, read_piece
 from tidings.spark.live.sink import TidingsStreamWriter, TidingsWriter
-from tidings.spark.live.starts import EARLIEST, Start, first_offset, last_offset
+from tidings.spark.live.starts import EARLIEST, Start, check_come, check_span, first_offset, last_offset
 from tidings.spark.live.stream import TidingsStreamReader
 from tidings.spark.live.table import is_table, kept_options, with_options
 
@@ -57,14 +57,14 @@ class TidingsReader(DataSourceReader):
         self.schema, self.options, self.filter = schema, options, options.filter
         self.columns = columns_of(schema)
         check_payload(schema, options.payload_format, options.payload_schema)
-        if options.end is not None and options.end.kind == EARLIEST:
-            raise UsageError('option endingOffsets: nothing lies before "earliest"; give "latest", a time or an offset')
+        check_span(options.start, options.end)
 
     def partitions(self) -> Sequence[InputPartition]:
         options, start = self.options, self.options.start or Start(EARLIEST)
         with LiveConnection(options) as link:
             found = link.run(link.client.marks(self.filter))
             check_reached(found, options.fails_unreachable is not False)
+            check_come(options.start, found.marks, options.fails_on_loss)
             now = time.time()
             begin = Offset() if start.kind == EARLIEST else first_offset(start, found.marks, now)
             check_known(lost(begin, found, begin.behind, begin.seen, now), options.fails_on_loss)

@@ -7,8 +7,12 @@
     {"since": 0, "after": {"desk": 17}}            an offset of a stream, as its checkpoint and its progress show it
 
 A publisher is named with its life (`desk~k3v9`), or without it, which means all its lives. Publishers that are not
-named are read from the beginning, or in an offset since its time. A named one of which no broker knows is an error
-unless `failOnDataLoss` is "false": nobody can say that it has not published more.
+named are read from the beginning, or in an offset since its time. A named one of which no broker knows, or that has not
+come as far as its number, is an error unless `failOnDataLoss` is "false": nobody can say that it has not published
+more, and what it will publish up to there would be passed over.
+
+What cannot be meant is refused: a time in milliseconds (nothing would ever be read), a batch read of "latest" or one
+that ends before it begins (nothing is there).
 """
 
 from collections.abc import Iterable
@@ -25,6 +29,9 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 WORDS = {-2: EARLIEST, -1: LATEST}
 """As other sources call them."""
+
+SECONDS_MAX = 1e11
+"""Of a time, in the year 5138. Milliseconds since 1970 are above since 1973."""
 
 HOW_TO_START = (
     'write "earliest", "latest", a time such as 2026-11-15T09:30:00Z, seconds since 1970, {"publisher": 17}, or an '
@@ -70,14 +77,19 @@ def check_number(said: object) -> int | str:
 
 def read_time(option: str, text: str) -> float:
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        pass
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"option {option}: {text!r:.80} is not understood; {HOW_TO_START}") from None
-    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+        try:
+            instant = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(f"option {option}: {text!r:.80} is not understood; {HOW_TO_START}") from None
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+    if not 0 <= seconds < SECONDS_MAX:
+        raise UsageError(
+            f"option {option}: {text:.40} is no time in seconds since 1970; of milliseconds take the thousandth, or "
+            + HOW_TO_START
+        )
+    return seconds
 
 
 def first_offset(start: Start, marks: Iterable[OffsetMark], now: float) -> Offset:
@@ -95,6 +107,56 @@ def first_offset(start: Start, marks: Iterable[OffsetMark], now: float) -> Offse
     assert start.offset is not None
     given = start.offset
     return Offset(given.since, given.after, is_first=True, seen=given.seen, behind=given.behind)
+
+
+def check_span(start: Start | None, end: Start | None) -> None:
+    """Of a batch read: is there anything between these?"""
+    if start is not None and start.kind == LATEST:
+        raise UsageError(
+            'option startingOffsets: a batch read that begins at "latest" has nothing to read; leave the option out to '
+            "read all that is stored, give a time, or read a stream"
+        )
+    if end is None:
+        return
+    if end.kind == EARLIEST:
+        raise UsageError('option endingOffsets: nothing lies before "earliest"; give "latest", a time or an offset')
+    if start is not None and start.kind == end.kind == "time" and end.time <= start.time:
+        raise UsageError(
+            f"option endingOffsets: it is {start.time - end.time:g} s before startingOffsets, so there is nothing to "
+            "read; exchange them"
+        )
+    before = given_numbers(start)
+    for publisher, number in given_numbers(end).items():
+        if number < before.get(publisher, 0):
+            raise UsageError(
+                f"option endingOffsets: {publisher} ends at {number} and begins at {before[publisher]}, so there is "
+                "nothing to read; exchange them"
+            )
+
+
+def given_numbers(said: Start | None) -> dict[str, int]:
+    if said is None:
+        return {}
+    if said.offset is not None:
+        return said.offset.after
+    return {name: number for name, number in said.numbers.items() if isinstance(number, int)}
+
+
+def check_come(start: Start | None, marks: Iterable[OffsetMark], fails: bool) -> None:
+    """Has each that is named come as far as its number? DataLoss if not, since what it publishes up to there would be
+    passed over."""
+    if start is None or start.kind != "publishers" or not fails:
+        return
+    come: dict[str, int] = {}
+    for mark in marks:
+        for name in (mark.publisher, name_of(mark.publisher)):
+            come[name] = max(mark.through, come.get(name, 0))
+    for name, number in given_numbers(start).items():
+        if number > come.get(name, number):
+            raise DataLoss(
+                f"option startingOffsets: {name} has come to {come[name]}, not to {number}, and what it publishes up "
+                "to there would be passed over; give a number that is there, or set failOnDataLoss to false"
+            )
 
 
 def beginning(since: float, after: dict[str, int], marks: Iterable[OffsetMark], now: float) -> Offset:

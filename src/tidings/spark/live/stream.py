@@ -69,7 +69,7 @@ from tidings.spark.live.pieces import (
     read_piece,
 )
 from tidings.spark.live.progress import reached
-from tidings.spark.live.starts import LATEST, Start, first_offset
+from tidings.spark.live.starts import LATEST, Start, check_come, first_offset
 from tidings.spark.live.table import without_options
 
 NO_MARKS = Marks((), (), ())
@@ -102,6 +102,7 @@ class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         if self.first is None:
             found = self.look()
+            check_come(self.options.start, found.marks, self.options.fails_on_loss)
             self.first = first_offset(self.options.start or Start(LATEST), found.marks, time.time())
         return self.first.json()
 
