@@ -10,6 +10,8 @@ from pyspark.sql.types import DoubleType, StringType, StructType
 from tidings.model.errors import UsageError
 from tidings.net.certificates import new_authority
 from tidings.protocols.access.tokens import Claims, make_token
+from tidings.spark.live.counters import TidingsBrokersSource
+from tidings.spark.live.follower import TidingsTraceSource
 from tidings.spark.live.options import read_options
 from tidings.spark.live.source import TidingsSource
 from tidings.spark.live.starts import Start
@@ -54,7 +56,7 @@ def test_the_schema_of_a_table_keeps_its_options_whichever_columns_are_left() ->
 
 def test_a_stream_over_a_table_goes_on_when_the_table_was_created_anew_for_another_broker() -> None:
     schema = StructType().add("price", DoubleType(), metadata={"unit": "none"})
-    tables = [with_options(schema, {"url": url, "filter": "price > 1"}) for url in (URL, "tidings://other")]
+    tables = [with_options(schema, {"url": url, "filter": "price > 1"}) for url in (URL, "tidings://127.0.0.1:7412")]
     readers = [TidingsSource({}).streamReader(table) for table in tables]
     readers.append(TidingsSource({"url": URL, "filter": "price > 1"}).streamReader(schema))
     assert len({reader.plan for reader in readers}) == 1
@@ -70,23 +72,23 @@ def test_no_table_keeps_a_token() -> None:
 def test_what_is_said_at_a_read_comes_before_what_a_table_says_and_that_before_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TIDINGS_URL", "tidings://elsewhere")
+    monkeypatch.setenv("TIDINGS_URL", "tidings://[::1]:7412")
     kept = with_options(StructType().add("price", DoubleType()), {"url": URL, "filter": "price > 1"})
     said = TidingsSource({"FILTER": "price > 2"}).said(kept)
     assert (said.url, said.filter) == (URL, "price > 2")
-    assert TidingsSource({}).said().url == "tidings://elsewhere"
+    assert TidingsSource({}).said().url == "tidings://[::1]:7412"
 
 
 def test_the_environment_says_what_no_option_says() -> None:
     assert read_options({}, {"TIDINGS_URL": URL}).url == URL
-    assert read_options({"url": URL}, {"TIDINGS_URL": "tidings://other"}).url == URL
+    assert read_options({"url": URL}, {"TIDINGS_URL": "tidings://127.0.0.1:7412"}).url == URL
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({}, "option url: say where the brokers are"),
-        ({"url": "localhost"}, "no URL of a broker"),
+        ({"url": "localhost"}, "option url: 'localhost' is no URL of a broker"),
         ({"url": URL, "filter": "price >"}, "option filter: "),
         ({"url": URL, "advertise": "price >"}, "option advertise: "),
         ({"url": URL, "maxEventsPerTrigger": "0"}, "option maxEventsPerTrigger: '0' is no number of at least 1"),
@@ -96,7 +98,10 @@ def test_the_environment_says_what_no_option_says() -> None:
         ({"url": URL, "mode": "dropmalformed"}, "option mode: 'dropmalformed' is none of permissive, failfast"),
         ({"url": URL, "sinkName": "a,b"}, "option sinkName: 'a,b' cannot be part of a name"),
         ({"url": URL, "tlsKey": "k"}, "a certificate needs its key; give both, or show a token"),
-        ({"url": URL, "topic": "x"}, "option topic: there is no such option; there are url, filter, startingOffsets"),
+        ({"url": URL, "topic": "x"}, "option topic: there is no such option. There are url, filter, startingOffsets"),
+        ({"url": URL, "startingofset": "x"}, "option startingofset: there is no such option; did you mean startingOff"),
+        ({"path": URL}, r'nothing is loaded from a path; write .option\("url", .tidings://localhost:7411.\).load'),
+        ({"url": "tidings://north.example"}, r'north.example:\d+ without TLS: .* tidingss://north.*insecure to "true"'),
         (
             {"url": URL, "token": "nonsense"},
             "option token: neither a token nor a file with one; make one: tidings token",
@@ -148,3 +153,13 @@ def test_sparks_own_search_for_formats_finds_ours() -> None:
 
     assert "pyspark_tidings" in {found.name for found in iter_modules()}
     assert import_module("pyspark_tidings").DefaultSource.name() == "tidings"
+
+
+def test_formats_that_are_only_followed_say_so_and_where_the_rest_is() -> None:
+    schema = StructType()
+    with pytest.raises(UsageError, match=r"use spark.readStream; .* read_traces"):
+        TidingsTraceSource({"path": "traces"}).reader(schema)
+    with pytest.raises(UsageError, match=r"use spark.readStream; .* tidings top"):
+        TidingsBrokersSource({"url": URL}).reader(schema)
+    with pytest.raises(UsageError, match="option maxbytepertrigger: tidings-trace has no such option"):
+        TidingsTraceSource({"path": "traces", "maxBytePerTrigger": "1"}).streamReader(schema)

@@ -317,7 +317,7 @@ def test_mistakes_are_reported_when_the_format_is_loaded(spark: SparkSession) ->
     with ThreadBroker() as broker:
         for options, words in [
             ({"filter": "price >"}, "option filter: "),
-            ({"filtre": "price > 1"}, "option filtre: there is no such option; there are url, filter"),
+            ({"filtre": "price > 1"}, "option filtre: there is no such option; did you mean filter"),
             ({"startingOffsets": "yesterday"}, "option startingOffsets: 'yesterday' is not understood"),
             ({"url": "http://x"}, "write tidings://host:port"),
             ({"url": "tidings://127.0.0.1:1", "timeout": "0.2"}, "no broker at 127.0.0.1:1"),

@@ -31,6 +31,7 @@ def package(
     Example:
       tidings spark package tidings.tar.gz
       mkdir tidings && tar xzf tidings.tar.gz -C tidings
+      export PYSPARK_PYTHON=./tidings/bin/python
       spark-submit --archives tidings.tar.gz#tidings --conf spark.pyspark.python=./tidings/bin/python job.py
     """
     from tidings.spark.archive import pack
@@ -43,5 +44,6 @@ def package(
     show(
         f"{made.path}: {made.size_bytes / 1e6:.0f} MB, {made.files} files of {len(made.distributions)} distributions",
         f"mkdir {name} && tar xzf {path} -C {name}",
+        f"export PYSPARK_PYTHON=./{name}/bin/python",
         f"spark-submit --archives {path}#{name} --conf spark.pyspark.python=./{name}/bin/python job.py",
     )

@@ -2,6 +2,7 @@
 
     tidings spark package tidings.tar.gz
     mkdir tidings && tar xzf tidings.tar.gz -C tidings                             # for the driver
+    export PYSPARK_PYTHON=./tidings/bin/python                   # Spark looks for formats with this one
     spark-submit --archives tidings.tar.gz#tidings --conf spark.pyspark.python=./tidings/bin/python job.py
 
 Spark copies an archive to each executor and unpacks it in the folder in which that works, under the name behind the

@@ -23,7 +23,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pyarrow
@@ -72,6 +72,12 @@ class TidingsBrokersSource(DataSource):
 
     def schema(self) -> str:
         return SCHEMA
+
+    def reader(self, schema: StructType) -> NoReturn:
+        raise UsageError(
+            "tidings-brokers is what brokers count between two looks: use spark.readStream; totals are told by "
+            "tidings top --json"
+        )
 
     def streamReader(self, schema: StructType) -> "CounterReader":
         is_said = any(name.lower() == "pollinterval" for name in self.options)

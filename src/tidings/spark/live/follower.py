@@ -18,6 +18,7 @@ belongs together.
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from posixpath import splitext
+from typing import NoReturn
 
 import pyarrow
 import pyarrow.json
@@ -27,6 +28,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
+from tidings.spark.live.options import OF_SPARK
 from tidings.spark.place import Place, place_of
 from tidings.trace.reader import LINE_BYTES_MAX
 from tidings.trace.record import TraceError, arrow_schema
@@ -46,8 +48,16 @@ class TidingsTraceSource(DataSource):
 
         return SCHEMA
 
+    def reader(self, schema: StructType) -> NoReturn:
+        raise UsageError(
+            "tidings-trace follows traces while they are written: use spark.readStream; what is there now is read at "
+            "once by read_traces(spark, [...]) of tidings.spark.metrics.traces"
+        )
+
     def streamReader(self, schema: StructType) -> "TraceFollower":
         options = {name.lower(): value for name, value in self.options.items()}
+        if unknown := options.keys() - {"path", "maxbytespertrigger"} - OF_SPARK:
+            raise UsageError(f"option {min(unknown)}: tidings-trace has no such option; there is maxBytesPerTrigger")
         if "path" not in options:
             raise UsageError('tidings-trace: say where the traces are, as in .load("traces")')
         bytes_max = options.get("maxbytespertrigger")

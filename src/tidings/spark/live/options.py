@@ -38,6 +38,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,10 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.net.client.connection import CONNECT_TIMEOUT, Connecting, connect, parse_brokers
+from tidings.net.client.connection import CONNECT_TIMEOUT, SECURE, Connecting, connect, parse_brokers
 from tidings.net.errors import HostError
 from tidings.net.keys import principal_of_token, read_token_file, token_of_text
-from tidings.net.tls import Tls
+from tidings.net.tls import Tls, is_loopback
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.spark.live.avro import avro_type
 from tidings.spark.live.starts import Start, read_start
@@ -74,6 +75,9 @@ KNOWN = (
     *("timeout", "sinkName", "advertise", "idColumn", "failOnChangedBatch", "token", "tokenKey"),
     *("tlsCertificate", "tlsKey", "tlsAuthority", "principal", "insecure"),
 )
+PATH = "path"
+"""What stands in `load(...)`."""
+
 OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """Options that Spark hands on although they are its own."""
 
@@ -195,8 +199,12 @@ def find_said(given: Mapping[str, str], environment: Mapping[str, str] = os.envi
     for name, value in (table_options(given, by_lower) if is_table(given) else given).items():
         if name.lower() in by_lower:
             said[by_lower[name.lower()]] = value
+        elif name.lower() == PATH:
+            raise UsageError(f'option path: nothing is loaded from a path; write .option("url", {value!r:.80}).load()')
         elif name.lower() not in OF_SPARK:
-            raise UsageError(f"option {name}: there is no such option; there are {', '.join(KNOWN)}")
+            near = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, 1)]
+            meant = f"; did you mean {near[0]}?" if near else "."
+            raise UsageError(f"option {name}: there is no such option{meant} There are {', '.join(KNOWN)}")
     return said
 
 
@@ -217,9 +225,20 @@ def read_token(said: str) -> bytes:
 
 
 def check_reach(options: Options) -> None:
-    """Without asking anybody: is the URL one, are the files there?"""
+    """Without asking anybody: is the URL one, are the files there, and would strangers on the way read along?"""
     tls, certificate = options.tls, options.tls_files[0]
-    parse_brokers(options.url)
+    try:
+        brokers = parse_brokers(options.url)
+    except UsageError as problem:
+        raise UsageError(f"option url: {str(problem).removeprefix('connect: ')}") from None
+    is_plain = tls is None and not options.url.startswith(SECURE) and not options.insecure
+    for host, port in brokers.values() if is_plain else ():
+        if not is_loopback(host):
+            raise UsageError(
+                f"option url: {host}:{port} without TLS: anybody on the way could read and write; write "
+                f"{SECURE}{host}:{port}, with tlsAuthority where this system does not know who signs for it, or set "
+                'insecure to "true"'
+            )
     if options.token:
         return
     if certificate and not options.principal:
