@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
+from tests.spark.live_world import patiently
 from tests.spark.metric_tables import trace_table
 from tests.spark.metric_traces import drawn_trace
 from tests.spark.references.families import reference
@@ -269,11 +270,6 @@ def keep_up(spark: SparkSession, name: str, traces: Path, checkpoints: Path, int
             into[tuple(row[key] for key in keys)] = row.asDict()
 
     trace = spark.readStream.format("tidings-trace").load(str(traces))
-    query = (
-        live_table(trace, name)
-        .writeStream.option("checkpointLocation", str(checkpoints / name))
-        .foreachBatch(take)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer = live_table(trace, name).writeStream.option("checkpointLocation", str(checkpoints / name))
+    available = writer.foreachBatch(take).trigger(availableNow=True)
+    patiently(lambda: available.start().awaitTermination())

@@ -50,6 +50,13 @@ def run_available(rows: DataFrame, folder: Path) -> Any:
     return run(writer)
 
 
+def finish(query: Any) -> None:
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
 def run(writer: Any) -> Any:
     def attempt() -> Any:
         query = writer.start()
@@ -175,12 +182,10 @@ def test_a_query_whose_first_batch_failed_begins_where_it_began_at_first(spark: 
 
         writer = rows.writeStream.foreachBatch(fail_first).option("checkpointLocation", str(tmp_path))
         with pytest.raises(PySparkException, match="the first batch fails"):
-            writer.start().awaitTermination(60)
-        broker.publish("desk", QUOTES[2:5])
-        query = writer.start()
-        broker.publish("desk", QUOTES[5:7])
-        query.processAllAvailable()
-        query.stop()
+            patiently(lambda: writer.start().awaitTermination())
+        for quotes in (QUOTES[2:5], QUOTES[5:7]):
+            broker.publish("desk", quotes)
+            patiently(lambda: finish(writer.start()))
     assert seen[0] == seen[1] == []
     assert [price for batch in seen for price in batch] == [it["price"] for it in QUOTES[2:7]]
 

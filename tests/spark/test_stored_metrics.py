@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.streaming.tws_tester import TwsTester
 from pyspark.sql.types import StructType
 
-from tests.spark.live_world import ThreadBroker
+from tests.spark.live_world import ThreadBroker, patiently
 from tests.spark.references.values import mean, percentile, seconds
 from tests.worlds.sockets import WAIT_MAX
 from tidings.model.errors import UsageError
@@ -170,7 +170,7 @@ def keep_up(table: DataFrame, about: LiveTable, checkpoint: Path, into: Keyed) -
             into[tuple(row[key] for key in about.keys)] = row.asDict()
 
     writer = table.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
-    writer.trigger(availableNow=True).start().awaitTermination()
+    patiently(lambda: writer.trigger(availableNow=True).start().awaitTermination())
 
 
 @pytest.mark.spark

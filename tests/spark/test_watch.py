@@ -43,9 +43,9 @@ def test_rows_are_printed_and_those_of_an_alert_come_back_as_events(
     with ThreadBroker("b") as broker:
         words = ["watch", str(traces), "--once", "--table", "latency", "--url", broker.url, "--json"]
         words += ["--alert", "latency:timed > 2", "--checkpoint", str(tmp_path / "checkpoint")]
-        assert run(words) == 0
+        assert patiently(lambda: run(words)) == 0
         told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert run(words) == 0, "there is nothing new"
+        assert patiently(lambda: run(words)) == 0, "there is nothing new"
         assert capsys.readouterr().out == ""
         events = spark.read.format("tidings").schema(columns).option("url", broker.url).load().collect()
     assert {row["run"]: row["timed"] for row in told} == {name: values["timed"] for name, values in expected.items()}
