@@ -11,7 +11,7 @@ machine on which others work gives no figure worth having.
 - *CPU overhead* is the CPU time of all processes beyond that of the same runs without Spark, for each run. Others on
   the machine hardly change it, while they lengthen everything that is measured by the clock.
 
-The three must give the same measures, which is checked.
+The three must give the same measures, which is checked. The session is opened as `tidings sim sweep` opens it.
 
 `--tiny` performs a thousand runs of some milliseconds instead, without Spark and on two cores: what counts is the
 overhead. `--page` writes it into docs/benchmarks.md.
@@ -31,7 +31,7 @@ import msgspec
 from bench.report import SWEEPS_SECTION, Grid, machine, markdown, target_grid, with_section
 from bench.targets import Target
 from bench.watch import Watch
-from tidings.spark.session import TRIES_MAX, open_session
+from tidings.spark.session import QUICK_JAVA, TRIES_MAX, open_session
 from tidings.spark.sweeps import Outcome, Run, sweep
 from tidings.spark.sweeps.performer import attempt
 from tidings.spark.sweeps.provenance import provenance_of
@@ -85,7 +85,7 @@ def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
     if cores == HERE:
         base, made_with = Path.cwd(), provenance_of(SCENARIO, Path.cwd())
         return [outcome_of(run, attempt(run, base, keeper(run, folder)), made_with, traced=True) for run in runs]
-    done = sweep(open_session(f"local[{cores},{TRIES_MAX}]"), runs, folder)
+    done = sweep(open_session(f"local[{cores},{TRIES_MAX}]", java_options=QUICK_JAVA), runs, folder)
     return [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
 
 

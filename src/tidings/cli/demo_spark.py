@@ -72,12 +72,10 @@ class SparkAct:
         self.late: list[tuple[str, int]] = []
 
     async def open(self) -> None:
-        from tidings.spark.session import open_session
+        from tidings.spark.session import QUICK_JAVA, open_session
 
         try:
-            # Quick to start rather than quick to run.
-            quick = "-XX:TieredStopAtLevel=1"
-            self.spark = await asyncio.to_thread(open_session, name="tidings demo", java_options=quick)
+            self.spark = await asyncio.to_thread(open_session, name="tidings demo", java_options=QUICK_JAVA)
         except SparkMissing as missing:
             self.why_not = str(missing)
 

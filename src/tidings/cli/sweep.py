@@ -15,7 +15,7 @@ from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.order import setting_text
 from tidings.sim.scenario import Definition, Setting
-from tidings.spark.session import LOCAL, open_session
+from tidings.spark.session import LOCAL, QUICK_JAVA, open_session
 from tidings.spark.sweeps import Outcome, Progress, Run
 from tidings.spark.sweeps import sweep as perform_sweep
 from tidings.spark.sweeps.run import FAILED
@@ -84,7 +84,7 @@ def sweep(
     definition = find(name)
     variants = combinations(definition, read_settings(definition, set), vary or [])
     runs = [Run(name, variant, dict(chosen), first + place) for variant, chosen in variants for place in range(seeds)]
-    spark = open_session(master)
+    spark = open_session(master, java_options=QUICK_JAVA)
     with progress_bar() as progress:
         done = perform_sweep(spark, runs, folder, traces=traces, format=format, progress=progress)
     outcomes = [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
