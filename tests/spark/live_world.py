@@ -26,15 +26,23 @@ Result = TypeVar("Result")
 WORKER_IS_LATE = "Python worker failed to connect back"
 
 
+PAUSE_MAX = 60.0
+"""Seconds."""
+
+
 def patiently(attempt: Callable[[], Result]) -> Result:
     """Spark gives the Python process of a source ten seconds to start, however busy the machine is, and this cannot be
-    set. A query that failed by that alone is started again, as whoever runs one would."""
+    set. A query that failed by that alone is started again, as whoever runs one would; each time later, since processes
+    that were too late go on starting, and are what others then wait for."""
+    pause = 1.0
     while True:
         try:
             return attempt()
         except StreamingQueryException as problem:
             if WORKER_IS_LATE not in str(problem):
                 raise
+        time.sleep(pause)
+        pause = min(PAUSE_MAX, 2 * pause)
 
 
 class ThreadBroker:
