@@ -1,0 +1,1 @@
+"""How large files from many hosts come to one soonest, through each other."""
