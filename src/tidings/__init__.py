@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tidings.net.client.history import Mark, Marks, Stored
     from tidings.net.client.requests import Reply
     from tidings.net.client.subscription import Delivered, Subscription
+    from tidings.net.collect.collection import collect
     from tidings.net.errors import (
         ClientError,
         Closed,
@@ -67,6 +68,7 @@ __all__ = [
     "UsageError",
     "attr",
     "blocking",
+    "collect",
     "connect",
     "matching",
     "merge",
@@ -104,6 +106,7 @@ HOMES = {
     "TransportState": "tidings.protocols.transport.views",
     "UsageError": "tidings.model.errors",
     "attr": "tidings.model.language.builder",
+    "collect": "tidings.net.collect.collection",
     "connect": "tidings.net.client.connection",
     "merge": "tidings.matching.merging",
     "parse": "tidings.model.language.parser",

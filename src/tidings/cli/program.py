@@ -62,6 +62,7 @@ COMMANDS = {
         "workloads", "workloads", "Show what workloads publish and ask for, and write their tables"
     ),
     "plan": CommandPlace("plans", "plans", "Plan a change of the network, step by step"),
+    "collect": CommandPlace("collect", "collections", "Collect large files from many machines at one"),
     "spark": CommandPlace("spark", "spark", "Spark on other machines"),
 }
 

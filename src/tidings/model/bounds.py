@@ -391,3 +391,39 @@ FEED_ROOTS_MAX = 10_000
 
 FEED_NEAREST_MAX = 16
 """Peers that are named as nearer to a key."""
+
+# Collections of files.
+
+BLOCK_BYTES_MAX = 512 * 1024
+"""Of a file in one message."""
+
+COLLECTION_BLOCKS_MAX = 2**30
+"""Of one collection, and of one source in it."""
+
+FILES_MAX = 100_000
+"""That one source gives to one collection."""
+
+FILES_TOLD_MAX = 256
+"""In one message; a list of files takes as many messages as it needs."""
+
+PATH_CHARS_MAX = 1024
+"""Of the name of a file, folders included."""
+
+FILE_BYTES_MAX = 2**50
+
+RANGES_MAX = 4096
+"""Runs of numbers in one message; longer lists take several."""
+
+COLLECTORS_MAX = 1000
+"""Hosts of one collection."""
+
+PATTERNS_MAX = 64
+"""Patterns of file names in one request."""
+
+BITS_PER_SECOND_MAX = 1e15
+
+COLLECTIONS_MAX = 64
+"""Under way at one host at the same time."""
+
+DIGEST_MIN, DIGEST_MAX = INTEGER_MIN, INTEGER_MAX
+"""The 64 bits of a digest as a signed number."""

@@ -7,6 +7,7 @@ The first byte of a code tells the family, and a new family takes the next free 
 
 from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
+from tidings.protocols.collect import messages as collect
 from tidings.protocols.coordinates import messages as coordinates
 from tidings.protocols.coordination import messages as coordination
 from tidings.protocols.delivery import messages as delivery
@@ -242,6 +243,36 @@ REGISTRY.add(0x0B33, feeds.VoidUpdate)
 REGISTRY.add(0x0B34, feeds.ItemSubmitted)
 REGISTRY.add(0x0B40, feeds.RootAsked)
 REGISTRY.add(0x0B41, feeds.RootTold)
+REGISTRY.add(0x0C00, collect.Enlisted)
+REGISTRY.add(0x0C01, collect.MembersAsked)
+REGISTRY.add(0x0C02, collect.MembersTold)
+REGISTRY.add(0x0C03, collect.PathsTold)
+REGISTRY.add(0x0C04, collect.PeersAssigned)
+REGISTRY.add(0x0C05, collect.PathsMeasured)
+REGISTRY.add(0x0C06, collect.ProbeBlock)
+REGISTRY.add(0x0C07, collect.ProbeAnswered)
+REGISTRY.add(0x0C08, collect.BlastAsked)
+REGISTRY.add(0x0C09, collect.FilesAsked)
+REGISTRY.add(0x0C0A, collect.FilesTold)
+REGISTRY.add(0x0C0B, collect.CollectionOpened)
+REGISTRY.add(0x0C0C, collect.CollectionReady)
+REGISTRY.add(0x0C0D, collect.CollectRequest)
+REGISTRY.add(0x0C0E, collect.Directive)
+REGISTRY.add(0x0C0F, collect.BlockSent)
+REGISTRY.add(0x0C10, collect.BlockAck)
+REGISTRY.add(0x0C11, collect.BlockRefused)
+REGISTRY.add(0x0C12, collect.StatusRequest)
+REGISTRY.add(0x0C13, collect.StatusUpdate)
+REGISTRY.add(0x0C14, collect.ReplicatedBlocks)
+REGISTRY.add(0x0C15, collect.ReplicasTaken)
+REGISTRY.add(0x0C16, collect.HoldingsAsked)
+REGISTRY.add(0x0C17, collect.HoldingsTold)
+REGISTRY.add(0x0C18, collect.BlocksReclaimed)
+REGISTRY.add(0x0C19, collect.BlocksLost)
+REGISTRY.add(0x0C1A, collect.FileFailed)
+REGISTRY.add(0x0C1B, collect.FileDigestAsked)
+REGISTRY.add(0x0C1C, collect.FileDigestTold)
+REGISTRY.add(0x0C1D, collect.TransferComplete)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

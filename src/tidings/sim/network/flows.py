@@ -36,6 +36,7 @@ from tidings.model.identity import NodeId
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, reason_of
 
 if TYPE_CHECKING:
+    from tidings.sim.network.pipes import PipedTransfers
     from tidings.sim.process import Process
     from tidings.sim.simulator import Simulator
 
@@ -199,16 +200,19 @@ class Transfers:
 class Bulk:
     """Capacities, and which of them a transfer between two nodes uses."""
 
-    def __init__(self, capacities_bps: Mapping[LinkName, float], path: Path) -> None:
-        self.flows, self.path = Flows(capacities_bps), path
+    def __init__(self, capacities_bps: Mapping[LinkName, float], path: Path, in_pipes: bool = False) -> None:
+        self.flows, self.path, self.in_pipes = Flows(capacities_bps), path, in_pipes
 
 
 class Shared(Wrapper):
-    """A network whose links are shared by bulk transfers."""
+    """A network whose links are shared by bulk transfers; with `in_pipes`, those between two nodes go one behind the
+    other (`pipes.py`)."""
 
-    def __init__(self, inner: Rule, capacities_bps: Mapping[LinkName, float], path: Path) -> None:
+    def __init__(
+        self, inner: Rule, capacities_bps: Mapping[LinkName, float], path: Path, in_pipes: bool = False
+    ) -> None:
         super().__init__(inner)
-        self.bulk = Bulk(capacities_bps, path)
+        self.bulk = Bulk(capacities_bps, path, in_pipes)
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         return self.inner.fate(now, sender, to, size_bytes, transport)
@@ -234,7 +238,14 @@ class Underway:
 class BulkTransfers:
     def __init__(self, world: "Simulator") -> None:
         self.world, self.bulk = world, world.network.bulk
-        self.flows = None if self.bulk is None else Transfers(world, self.bulk.flows)
+        self.flows: Transfers | PipedTransfers | None = None
+        if self.bulk is not None and self.bulk.in_pipes:
+            # Loaded here, since a core without numpy has no pipes.
+            from tidings.sim.network import pipes
+
+            self.flows = pipes.PipedTransfers(world, self.bulk.flows.capacities_bps)
+        elif self.bulk is not None:
+            self.flows = Transfers(world, self.bulk.flows)
         self.underway: dict[tuple[Process, TimerKey], Underway] = {}
 
     def start(self, now: float, sender: "Process", transfer: Transfer) -> None:
@@ -250,13 +261,21 @@ class BulkTransfers:
         elif self.flows is not None and self.bulk is not None:
             begun.is_flow = True
             path = self.bulk.path(sender.id, transfer.to)
-            self.flows.start(name, path, transfer.size_bytes, lambda ended_at: self.leave(ended_at, begun))
+
+            def leave(ended_at: float) -> None:
+                self.leave(ended_at, begun)
+
+            self.flows.start(name, path, transfer.size_bytes, leave, *self.pipe(begun))
         else:
             fates = world.network.fate(now, sender.id, transfer.to, transfer.size_bytes, Transport.STREAM)
             if fates:
                 world.push(now + fates[0], self.arrive, begun)
             else:
                 world.push(now + world.params.silence_timeout, self.fail, (begun, reason_of(fates)))
+
+    def pipe(self, begun: Underway) -> tuple[Any, ...]:
+        """Where there are pipes: that of a process, so that a dead one leaves nothing behind."""
+        return ((begun.sender, begun.to),) if self.bulk is not None and self.bulk.in_pipes else ()
 
     def leave(self, now: float, begun: Underway) -> None:
         begun.is_flow = False

@@ -1,0 +1,1 @@
+"""Collections on real machines: files and folders, agents, and who wants the files."""

@@ -1,0 +1,1 @@
+"""Collecting large files from many hosts at one, through each other."""
