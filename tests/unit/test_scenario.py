@@ -398,7 +398,7 @@ def test_a_scenario_function_needs_defaults() -> None:
 def test_built_in_scenarios_say_what_they_are() -> None:
     known = built_in()
     gossip = ["gossip", "gossip-churn", "gossip-chaos", "gossip-radio"]
-    built = ["ping", *gossip, "brokers", "nemesis", "trees", "backbone", "partition"]
+    built = ["ping", *gossip, "brokers", "nemesis", "trees", "feeds", "backbone", "partition"]
     assert list(known) == built
     assert all(definition.summary.endswith(".") for definition in known.values())
 
