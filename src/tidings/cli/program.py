@@ -61,6 +61,7 @@ COMMANDS = {
     "workload": CommandPlace(
         "workloads", "workloads", "Show what workloads publish and ask for, and write their tables"
     ),
+    "feeds": CommandPlace("feeds", "feeds", "Read feeds together with others: one poll serves all"),
     "plan": CommandPlace("plans", "plans", "Plan a change of the network, step by step"),
     "collect": CommandPlace("collect", "collections", "Collect large files from many machines at one"),
     "spark": CommandPlace("spark", "spark", "Spark on other machines"),
