@@ -92,7 +92,9 @@ class Grown:
         assert tree.attempt is not None
         if tree.attempt.target != chain[0]:
             self.hear(tree.attempt.target, JoinForwarded(V, F, chain[0]))
-        return self.hear(chain[0], JoinAccepted(V, F, ROOT, chain[1:]))
+        effects = self.hear(chain[0], JoinAccepted(V, F, ROOT, chain[1:]))
+        tree.log.settle()
+        return effects
 
     def do(self, input: Input, now: float | None = None) -> list[Effect]:
         self.now = now or self.now
@@ -357,6 +359,22 @@ def test_after_each_join_what_is_missing_is_pulled_and_pushed_on() -> None:
     assert message(effects, UpdatesAsked) == UpdatesAsked(V, F, 4, (3,)) and PeerWatched("r") in effects
     pulled = grown.hear("r", UpdatesPulled(V, F, (update(3).update, update(5).update), 5))
     assert delivered(pulled) == [3, 5] and sent(pulled, FeedUpdate) == ["c", "c"]
+
+
+def test_what_is_pushed_may_overtake_what_was_asked_for_at_first_and_nothing_is_lost() -> None:
+    grown = Grown(chain=())
+    grown.do(SubscribeFeed(F, "pub"))
+    grown.do(JoinWanted(F))
+    grown.hear("pub", JoinAccepted(V, F, ROOT, ()))
+    grown.join("c", 0.9)
+    assert delivered(grown.hear("pub", update(8))) == [8]
+    asked = message(grown.hear("c", UpdatesAsked(V, F, 0, ())), UpdatesPulled)
+    assert [it.number for it in asked.updates] == [8] and asked.latest == 0, "older ones are to come"
+    pulled = grown.hear("pub", UpdatesPulled(V, F, tuple(update(it).update for it in (5, 6, 7)), 8))
+    assert delivered(pulled) == [5, 6, 7] and sent(pulled, FeedUpdate) == ["c"] * 3
+    assert grown.tree.log.missing() == () and grown.tree.log.floor == 8
+    grown.hear("pub", update(10))
+    assert grown.tree.log.missing() == (9,)
 
 
 @pytest.mark.spec("P-64")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import xxhash
 
-from tidings.net.feeds.shelf import ShelvedFeed, ShelvedItem
+from tidings.net.feeds.item_shelf import ShelvedFeed, ShelvedItem
 
 ATOM = "application/atom+xml; charset=utf-8"
 HTML = "text/html; charset=utf-8"

@@ -70,7 +70,7 @@ def decode_entry(data: bytes) -> FeedEntry:
     """What a peer sent: anything. NoFeed where it is no item."""
     try:
         entry = decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise NoFeed(f"a peer sent what is no item: {problem}") from None
     if not entry.key:
         raise NoFeed("a peer sent an item without a key")
@@ -166,8 +166,8 @@ UNCARRIED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def cut(text: Any) -> str:
-    text = clean(" ".join(str(text).split()))
-    return text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+    line = clean(" ".join(str(text).split()))
+    return line.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
 
 
 def web_link(text: Any) -> str:

@@ -4,7 +4,8 @@ What readers export has stray `&` and `<`, attributes without quotes, tags that 
 is read as browsers read HTML: an `outline` with an `xmlUrl` is a feed, whatever is around it.
 """
 
-from html import escape
+import re
+from html import escape, unescape
 from html.parser import HTMLParser
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from tidings.model.errors import UsageError
 
 OPML_BYTES_MAX = 8 * 1024 * 1024
 TITLE_CHARS_MAX = 200
+ADDRESS = re.compile(r"""xmlUrl\s*=\s*["']([^"'<>]{1,4096})["']""", re.IGNORECASE)
 SCHEMES = ("http://", "https://")
 
 
@@ -58,6 +60,10 @@ def read_opml(data: bytes) -> list[FeedLine]:
     reader = OpmlReader()
     reader.feed(text)
     reader.close()
+    for written in ADDRESS.findall(text):
+        # In a description with quotes of its own everything after them is lost to any parser.
+        if url := clean_url(unescape(written)):
+            reader.found.setdefault(url, "")
     found = [FeedLine(url, title) for url, title in reader.found.items()]
     if not found:
         raise UsageError("there is no feed in this OPML file: nothing in it has an xmlUrl of http or https")

@@ -17,7 +17,7 @@ import ssl
 import threading
 import time
 import zlib
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -82,13 +82,14 @@ def fetch(url: str, etag: str = "", modified: str = "", allow_private: bool = Fa
         watch.daemon = True
         watch.start()
         try:
-            response = ask(connection, url, etag, modified)
-            if response.status in (301, 302, 303, 307, 308):
-                target = urljoin(url, response.getheader("Location") or "")
-                is_permanent = is_permanent and response.status in (301, 308)
-                url, moved_to = target, target if is_permanent else moved_to
-                continue
-            return read(response, deadline, moved_to)
+            # A response that says "close" holds the socket by itself from then on.
+            with closing(ask(connection, url, etag, modified)) as response:
+                if response.status in (301, 302, 303, 307, 308):
+                    target = urljoin(url, response.getheader("Location") or "")
+                    is_permanent = is_permanent and response.status in (301, 308)
+                    url, moved_to = target, target if is_permanent else moved_to
+                    continue
+                return read(response, deadline, moved_to)
         except (OSError, http.client.HTTPException, zlib.error, EOFError) as problem:
             raise OriginProblem(f"{type(problem).__name__}: {problem}") from None
         finally:

@@ -74,7 +74,8 @@ class Polls:
     def begin(self, feed: str) -> None:
         if feed in self.feeds:
             return
-        polled = self.feeds[feed] = self.remembered.pop(feed, None) or PolledFeed(feed)
+        known = self.remembered.pop(feed) if feed in self.remembered else None
+        polled = self.feeds[feed] = known or PolledFeed(feed)
         # Not sooner than an interval after the last time, be that in an earlier life.
         soonest = polled.last_at + self.interval(polled) if polled.last_at else 0.0
         earliest = time.time() + self.params.settling * self.rng.uniform(0.5, 1.0)
@@ -96,7 +97,7 @@ class Polls:
     def interval(self, polled: PolledFeed) -> float:
         asked = min(polled.interval, self.params.honoured_max)
         interval = max(self.params.interval, asked, INTERVAL_MIN)
-        return min(interval * 2 ** min(polled.failures, DOUBLINGS_MAX), max(INTERVAL_MAX, interval))
+        return min(interval * 2.0 ** min(polled.failures, DOUBLINGS_MAX), max(INTERVAL_MAX, interval))
 
     async def keep_polling(self, feed: str, polled: PolledFeed) -> None:
         while True:

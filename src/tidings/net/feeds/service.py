@@ -24,6 +24,7 @@ from tidings.net.addresses import address_text, parse_address
 from tidings.net.errors import HostError
 from tidings.net.feeds.atom import ATOM, HTML, atom, index_page, slug_of
 from tidings.net.feeds.entries import FeedDocument, NoFeed, check_feed_url, cut, decode_entry, encode_entry, web_link
+from tidings.net.feeds.item_shelf import ItemShelf, ShelvedFeed
 from tidings.net.feeds.local import (
     HEADER,
     LocalAnswer,
@@ -37,7 +38,6 @@ from tidings.net.feeds.local import (
 from tidings.net.feeds.opml import FeedLine, write_opml
 from tidings.net.feeds.peer_host import PeerHost
 from tidings.net.feeds.polls import PollParams, Polls
-from tidings.net.feeds.shelf import Shelf, ShelvedFeed
 from tidings.net.keys import signature_check
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
@@ -93,7 +93,7 @@ class FeedService:
         self.log = log or make_logger(self.name)
         if settings.data is not None:
             settings.data.mkdir(parents=True, exist_ok=True)
-        self.shelf = Shelf(settings.data / "feeds.db" if settings.data else None)
+        self.shelf = ItemShelf(settings.data / "feeds.db" if settings.data else None)
         self.rng = Random(SystemRandom().getrandbits(64))
         contacts = tuple(address_text(parse_address(it, "contact")) for it in settings.contacts)
         now = time.time()

@@ -95,7 +95,7 @@ class Grove:
 
     def ancestry(self, tree: Tree) -> Ancestry:
         root = RootPlace(tree.publisher, tree.reign, tree.root_place)
-        return Ancestry(tree.feed, root, tree.chain, tree.log.latest)
+        return Ancestry(tree.feed, root, tree.chain, tree.log.told)
 
     def feeds_below(self, parent: NodeId) -> tuple[FeedId, ...]:
         return tuple(feed for feed, tree in self.trees.items() if tree.parent == parent)

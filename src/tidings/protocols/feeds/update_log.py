@@ -1,7 +1,8 @@
 """Which updates of a feed a peer has, the last few of them in full, and which are missing.
 
-Numbers grow within a reign and jump between reigns, so a gap is one within a reign. What came before the first update
-that was ever seen is not missing: a reader wants what there is from when it came, as far as others still have it.
+Numbers grow within a reign and jump between reigns, so a gap is one within a reign. A reader wants what there is from
+when it came, as far as others still have it: what that is shows when the first question is answered (`settle`). Until
+then updates that are pushed may overtake those that were asked for, and nothing counts as missing or as known.
 """
 
 from collections import deque
@@ -21,6 +22,13 @@ class UpdateLog:
         """The highest number; and the one up to which nothing is missing, whether it came or not."""
         self.beyond: dict[int, None] = {}
         """Those above the floor that are here."""
+        self.is_settled = False
+        """Whether it is known where the feed begins for us."""
+
+    @property
+    def told(self) -> int:
+        """What is said to others: nothing as long as more is to come that is older."""
+        return self.latest if self.is_settled else 0
 
     def has(self, number: int) -> bool:
         return number <= self.floor or number in self.beyond
@@ -30,19 +38,35 @@ class UpdateLog:
         number = update.number
         if self.has(number):
             return False
-        if self.latest == 0 or reign_of(number) > reign_of(self.latest):
+        if self.is_settled and reign_of(number) > reign_of(self.latest):
             # Of a reign before, nobody knows how long it was.
-            self.floor = number - 1 if self.latest == 0 else max(self.latest, reign_start(number))
+            self.floor = max(self.latest, reign_start(number))
             self.beyond.clear()
         self.beyond[number] = None
         self.latest = max(self.latest, number)
+        self.keep(update)
+        if self.is_settled:
+            self.advance()
+        elif len(self.beyond) >= self.window:
+            self.settle()
+        return True
+
+    def settle(self) -> None:
+        """The feed begins for us with the first of this reign that is here."""
+        if self.is_settled:
+            return
+        self.is_settled = True
+        here = [number for number in self.beyond if reign_of(number) == reign_of(self.latest)]
+        self.floor = min(here) - 1 if here else self.latest
+        self.beyond = {number: None for number in self.beyond if number > self.floor}
+        self.advance()
+
+    def advance(self) -> None:
         while self.floor + 1 in self.beyond:
             self.floor += 1
             del self.beyond[self.floor]
         if self.latest - self.floor > self.window:
             self.give_up(self.latest - self.window)
-        self.keep(update)
-        return True
 
     def keep(self, update: UpdateText) -> None:
         if self.cache and update.number < self.cache[-1].number:
@@ -56,14 +80,15 @@ class UpdateLog:
 
     def learn(self, latest: int) -> None:
         """Somebody has this number, and we may lack those up to it."""
-        if self.latest and reign_of(latest) == reign_of(self.latest):
+        if self.is_settled and self.latest and reign_of(latest) == reign_of(self.latest):
             self.latest = max(self.latest, latest)
-            if self.latest - self.floor > self.window:
-                self.give_up(self.latest - self.window)
+            self.advance()
 
     def missing(self) -> tuple[int, ...]:
         """The first of them."""
         found: list[int] = []
+        if not self.is_settled:
+            return ()
         for number in range(self.floor + 1, self.latest + 1):
             if number not in self.beyond:
                 found.append(number)

@@ -70,6 +70,7 @@ class Updates:
         text = UpdateText(number, request.at, request.payload, request.signature)
         if not self.is_signed(tree, text):
             raise UsageError(f"publish: {request.feed} is a signed feed; give a number and a signature by its key")
+        tree.log.settle()
         return self.take(now, tree, self.own.node_id, text)
 
     def next_number(self, tree: Tree) -> int:
@@ -82,6 +83,7 @@ class Updates:
             return [Drop(submitted, NOT_ALLOWED)]
         text = submitted.update
         text = UpdateText(text.number or self.next_number(tree), text.at, text.payload, text.signature)
+        tree.log.settle()
         return self.take(now, tree, sender, text)
 
     # From others.
@@ -100,7 +102,7 @@ class Updates:
         if tree.log.has(text.number):
             self.duplicates += 1
             return [Drop(text.number, KNOWN)]
-        if reign_of(text.number) < reign_of(tree.log.latest):
+        if tree.log.is_settled and reign_of(text.number) < reign_of(tree.log.latest):
             return [Drop(text.number, EARLIER_REIGN)]
         if not self.is_signed(tree, text):
             return [Drop(text.number, UNSIGNED)]
@@ -130,7 +132,7 @@ class Updates:
         if tree is None:
             return []
         found = tree.log.answer(message.latest, message.missing)
-        return [Send(sender, UpdatesPulled(self.own.versions, tree.feed, found, tree.log.latest))]
+        return [Send(sender, UpdatesPulled(self.own.versions, tree.feed, found, tree.log.told))]
 
     def pulled(self, now: float, sender: NodeId, message: UpdatesPulled) -> list[Effect]:
         tree = self.grove.trees.get(message.feed)
@@ -141,6 +143,9 @@ class Updates:
         for text in sorted(message.updates, key=lambda it: it.number):
             effects += self.take(now, tree, sender, text)
         if sender in tree.chain:
+            # Who has nothing, or waits for older ones itself, does not say where the feed begins.
+            if message.latest:
+                tree.log.settle()
             tree.log.learn(message.latest)
         return [*effects, *self.watch_gap(now, tree)]
 
@@ -155,8 +160,9 @@ class Updates:
         return [*more, *(Send(child, told) for child in tree.children)]
 
     def learn(self, now: float, tree: Tree, latest: int) -> list[Effect]:
-        if latest > tree.log.latest and (not tree.log.latest or reign_of(latest) > reign_of(tree.log.latest)):
-            # Nothing of this reign has come: which numbers it has is for the parent to say.
+        log = tree.log
+        if latest and (not log.is_settled or (latest > log.latest and reign_of(latest) > reign_of(log.latest))):
+            # Nothing of this reign has come, or nobody has said where it begins: that is for the parent to say.
             return [Send(tree.parent, UpdatesAsked(self.own.versions, tree.feed, tree.log.latest, ()))]
         tree.log.learn(latest)
         return self.watch_gap(now, tree)

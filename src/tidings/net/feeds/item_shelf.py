@@ -41,7 +41,7 @@ class ShelvedItem(NamedTuple):
     came_at: float
 
 
-class Shelf:
+class ItemShelf:
     """`path` None keeps everything in memory."""
 
     def __init__(self, path: Path | None) -> None:
@@ -77,7 +77,10 @@ class Shelf:
         rows = self.database.execute(
             "select feed, title, link, publisher, signed, added_at, polled from feeds order by added_at, feed"
         )
-        return [ShelvedFeed(*row[:6], polled_of(row[6])) for row in rows]
+        return [
+            ShelvedFeed(feed, title, link, publisher, signed, added_at, polled_of(polled))
+            for feed, title, link, publisher, signed, added_at, polled in rows
+        ]
 
     def keep_polled(self, feed: str, polled: PolledFeed) -> None:
         self.database.execute("update feeds set polled = ? where feed = ?", (msgspec.msgpack.encode(polled), feed))
