@@ -31,6 +31,7 @@ from tidings.protocols.routing.params import PopularityName, RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.notes import GossipTaken
 from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.requests import RatesForeseen
 from tidings.pubsub.signals import (
     Forward,
     GroupHeard,
@@ -396,3 +397,16 @@ def test_a_liar_about_interests_makes_nothing_raise_and_nothing_pass_twice(
                 router.handle(float(place), Forward(of(100 + place, at=float(place))))
             router.check()
         assert len(got) == len(set(got))
+
+
+def test_rates_are_foreseen_for_advertisements_and_for_publishers() -> None:
+    router = broker("direct")
+    carriage = router.carrier.carriage
+    assert isinstance(carriage, DirectCarriage)
+    assert carriage.foreseen(A) is None
+    router.handle(0.0, RatesForeseen((("p", 3.0), ("other", 5.0))))
+    assert carriage.foreseen(A) == 3.0
+    router.handle(0.0, RatesForeseen(((A, 4.0), ("p", 3.0))))
+    assert carriage.foreseen(A) == 4.0
+    router.handle(0.0, RatesForeseen(()))
+    assert carriage.foreseen(A) is None

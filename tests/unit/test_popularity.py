@@ -172,3 +172,28 @@ def test_a_batch_is_as_good_as_one_publication_of_the_least_popular_stream() -> 
     popularity.evaluate(2.0)
     assert popularity.gain_min == 4
     assert popularity.batch_size("l", "a") == 16 and popularity.batch_size("l", "unknown") == float("inf")
+
+
+def test_what_is_foreseen_counts_in_place_of_what_was() -> None:
+    """A stream that is about to grow takes the room of one that is about to end, before either has."""
+    foreseen: dict[str, float] = {}
+    popularity = Popularity(100.0, 0.1, Behind(a=(9, 9), b=(8, 8), c=(7, 7)), foreseen=foreseen.get)
+    offer(popularity, a=20, b=20, c=20)
+    popularity.evaluate(2.0)
+    assert flags(popularity) == {"a": True, "b": False, "c": False}, "10 a second each, and room for 10"
+    foreseen |= {"a": 1.0, "b": 2.0}
+    offer(popularity, a=20, b=20, c=20)
+    popularity.evaluate(2.0)
+    assert flags(popularity) == {"a": True, "b": True, "c": True}, "1, 2, and c is the one that crosses the limit"
+    foreseen["a"] = 50.0
+    offer(popularity, a=20, b=20, c=20)
+    popularity.evaluate(2.0)
+    assert flags(popularity) == {"a": True, "b": False, "c": False}
+
+
+def test_of_what_is_foreseen_a_link_gets_the_share_that_it_had() -> None:
+    popularity = Popularity(100.0, 0.1, Behind(a=(9, 9)), foreseen=lambda advertisement: 30.0)
+    popularity.offer("l", "a", 20)
+    popularity.offer("m", "a", 5)
+    popularity.measure(1.0)
+    assert popularity.expect() == {("l", "a"): 30.0, ("m", "a"): 7.5}

@@ -342,6 +342,9 @@ TABLE_PART_MAX = TABLE_BUCKETS - 1
 
 # Groups of brokers, and popularity.
 
+FORECAST_ROWS_MAX = 1_000_000
+"""Rows of a forecast of rates that a broker reads."""
+
 GROUP_MEMBERS_MAX = 32
 """Members of a group that a message names, and as many that left it."""
 

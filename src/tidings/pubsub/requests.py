@@ -28,6 +28,13 @@ class CapacityMeasured(Request, frozen=True):
     units_per_second: float
 
 
+class RatesForeseen(Request, frozen=True):
+    """From whoever runs a broker that goes by popularity: what is expected from now on, in publications a second, of
+    these advertisements or publishers, until this is said again. Of all others nothing is foreseen any more."""
+
+    rates: tuple[tuple[str, float], ...]
+
+
 class Publish(PublishRequest, frozen=True):
     """The application wants this event to reach whoever asked for it."""
 

@@ -17,6 +17,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self
@@ -25,11 +26,14 @@ import msgspec
 
 from tidings import __version__
 from tidings.matching.index.index import prepare
+from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import address_text
 from tidings.net.audit import Audit, make_audit_logger
 from tidings.net.broker.capacity import measure_capacity
 from tidings.net.broker.config import Config, plain
+from tidings.net.broker.forecast import LOOK_PERIOD as FORECAST_PERIOD
+from tidings.net.broker.forecast import ForecastFile
 from tidings.net.broker.health import HealthServer
 from tidings.net.broker.rights import LOOK_PERIOD, Rights
 from tidings.net.host import Host
@@ -45,7 +49,7 @@ from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
 from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.routing.params import RoutingParams
-from tidings.pubsub.requests import CapacityMeasured
+from tidings.pubsub.requests import CapacityMeasured, RatesForeseen
 from tidings.pubsub.rows import BrokerRow, CounterRow, Gauge, SettingRow
 from tidings.trace.writers import open_writer
 
@@ -128,6 +132,7 @@ class BrokerService:
             check_bearer(address, self.tls, params.access.credentials, is_bound=settings.token_key is not None)
         self.rights = None if config.is_open else Rights(config, self.tls is not None)
         self.watching: asyncio.Task[None] | None = None
+        self.foreseeing: asyncio.Task[None] | None = None
         self.one_at_a_time = asyncio.Lock()
         self.node = BrokerNode(
             config.name,
@@ -194,6 +199,24 @@ class BrokerService:
             raise
         if self.rights is not None:
             self.watching = asyncio.get_running_loop().create_task(self.watch_rights(self.rights))
+        routing = self.config.build("routing")
+        if isinstance(routing, RoutingParams) and routing.popularity != "off" and routing.forecast:
+            file = ForecastFile(Path(routing.forecast), routing.forecast_interval)
+            self.foreseeing = asyncio.get_running_loop().create_task(self.foresee(file))
+
+    async def foresee(self, file: ForecastFile) -> None:
+        """Tell routing by popularity what is expected of each interval."""
+        while self.host.is_running:
+            if file.has_changed():
+                try:
+                    await asyncio.to_thread(file.read)
+                    self.host.log.info("read what is forecast", intervals=len(file.rates))
+                except UsageError as problem:
+                    self.host.log.error("what was forecast before holds", problem=str(problem))
+            rates = file.due(time.time() + self.config.settings.clock_shift)
+            if rates is not None and self.host.is_running:
+                self.host.inject(RatesForeseen(rates))
+            await asyncio.sleep(FORECAST_PERIOD)
 
     async def measure(self) -> None:
         """Routing by popularity has to know how much this broker can forward."""
@@ -217,8 +240,9 @@ class BrokerService:
             await self.leave()
 
     async def leave(self) -> None:
-        if self.watching is not None:
-            self.watching.cancel()
+        for task in (self.watching, self.foreseeing):
+            if task is not None:
+                task.cancel()
         await self.host.stop()
         if self.health is not None:
             await self.health.stop()

@@ -92,6 +92,13 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Popularity: publications that this broker can forward in a second (`tidings bench batches`). Where it is not
     given, a broker on sockets measures it as it starts; others take `CAPACITY`."""
 
+    forecast: str = ""
+    """Popularity: a table of rates that are expected (`tidings.spark.forecast`, as CSV: a file, or a folder of them). A
+    broker on sockets reads it, again when it changes, and goes by it in place of the rates of the last interval."""
+
+    forecast_interval: float = 30.0
+    """Popularity: seconds of an interval of that table."""
+
     evaluated_every: float = 2.0
     """Popularity: seconds between two decisions about what is popular."""
 
@@ -274,6 +281,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     def check_popularity(self) -> None:
         if not (math.isfinite(self.phi) and 0 < self.phi <= 1):
             raise UsageError(f"phi: {self.phi} is no share of a capacity; give a number above 0, up to 1")
+        if not (math.isfinite(self.forecast_interval) and self.forecast_interval > 0):
+            raise UsageError(f"forecast_interval: {self.forecast_interval} is no span of time; give seconds above 0")
         if self.capacity is not None and not (math.isfinite(self.capacity) and self.capacity > 0):
             raise UsageError(f"capacity: {self.capacity} publications a second cannot be; give a number above 0")
         if self.aside_max < 1:

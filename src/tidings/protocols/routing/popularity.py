@@ -18,6 +18,9 @@ asked for low latency come first, whatever their gain; those whose publisher ask
 Only the publisher's broker acts on it (`carriage/popular.py`); those on the way forward what comes. What becomes of
 what is not popular is a matter of the carriage.
 
+Foreseen. The rates of the last interval say what was. Where somebody knows better what comes (`foreseen`), a stream is
+expected to have the share of the foreseen rate that it had of the last one, and that counts.
+
 State. A `Stream` for each link and advertisement that something was offered to, whichever way it took: how much in this
 interval, the rate of the last one, whether it is popular. All begin as popular. One that was silent for an interval is
 forgotten; then it is as at the beginning.
@@ -76,7 +79,8 @@ def gain_of(tally: Tally) -> float:
 
 class Popularity:
     """`Popularity(capacity, phi, behind, rank)`: `behind` says what is counted behind a link, `rank` which
-    advertisements come first (0), in the order of their gain (1), and last (2)."""
+    advertisements come first (0), in the order of their gain (1), and last (2), `foreseen` how many publications a
+    second are expected of one, if that is known."""
 
     def __init__(
         self,
@@ -84,8 +88,10 @@ class Popularity:
         phi: float,
         behind: Callable[[NodeId, AdvertisementId], Tally],
         rank: Callable[[AdvertisementId], int] = lambda advertisement: 1,
+        foreseen: Callable[[AdvertisementId], float | None] = lambda advertisement: None,
     ) -> None:
         self.capacity, self.phi, self.behind, self.rank = capacity, phi, behind, rank
+        self.foreseen = foreseen
         self.streams: dict[StreamKey, Stream] = {}
         self.gain_min: float | None = None
         """The least gain of a popular stream; None where nobody is known to want any."""
@@ -120,9 +126,10 @@ class Popularity:
     def evaluate(self, interval: float) -> Evaluation:
         """At the end of an interval."""
         has_changed = self.measure(interval)
-        filled = sum(stream.rate for stream in self.streams.values() if stream.is_popular)
+        expected = self.expect()
+        filled = sum(expected[key] for key, stream in self.streams.items() if stream.is_popular)
         if has_changed or abs(filled - self.target) > BAND * self.target:
-            self.fill()
+            self.fill(expected)
         popular = [stream for stream in self.streams.values() if stream.is_popular]
         self.gain_min = min((stream.gain for stream in popular if stream.gain > 0), default=None)
         self.has_unpopular = len(popular) < len(self.streams)
@@ -151,13 +158,27 @@ class Popularity:
             stream.gain = gain
         return has_changed
 
-    def fill(self) -> None:
+    def expect(self) -> dict[StreamKey, float]:
+        """The rates of the next interval."""
+        most: dict[AdvertisementId, float] = {}
+        for (_, advertisement), stream in self.streams.items():
+            most[advertisement] = max(stream.rate, most.get(advertisement, 0.0))
+        foreseen = {advertisement: self.foreseen(advertisement) for advertisement in most}
+        expected: dict[StreamKey, float] = {}
+        for key, stream in self.streams.items():
+            rate, last = foreseen[key[1]], most[key[1]]
+            # Of what an advertisement publishes a link gets a part; the one that got most is taken to have got all.
+            share = stream.rate / last if last else 1.0
+            expected[key] = stream.rate if rate is None else rate * share
+        return expected
+
+    def fill(self, expected: dict[StreamKey, float]) -> None:
         filled = 0.0
         for key in self.sorted_keys():
             stream = self.streams[key]
             stream.is_popular = filled < self.target
             if stream.is_popular:
-                filled += stream.rate
+                filled += expected[key]
 
     def sorted_keys(self) -> list[StreamKey]:
         """The best first; equal ones in the order of their names, so that they stay where they are."""

@@ -20,12 +20,12 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.carriage.carriage import Parcel
 from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carrier import BatchCarrier
-from tidings.protocols.routing.popularity import Evaluation, Popularity, StreamKey
+from tidings.protocols.routing.popularity import STREAMS_MAX, Evaluation, Popularity, StreamKey
 from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.client import Latency
 from tidings.pubsub.notes import Forwarded
 from tidings.pubsub.publications import Publications, PublicationsAround
-from tidings.pubsub.requests import CapacityMeasured
+from tidings.pubsub.requests import CapacityMeasured, RatesForeseen
 from tidings.pubsub.rows import Gauge, PopularityRow, View
 from tidings.pubsub.signals import AdvertisementId
 
@@ -44,7 +44,7 @@ NO_NEIGHBOUR = "gathered publications of a node that is no neighbour"
 
 class PopularCarriage(PlainCarriage):
     messages: ClassVar[tuple[type[Message], ...]] = ()
-    hears: ClassVar[tuple[type, ...]] = (CapacityMeasured,)
+    hears: ClassVar[tuple[type, ...]] = (CapacityMeasured, RatesForeseen)
     is_prompt: ClassVar[bool] = False
     """Whether what is diverted comes as soon as by the tree."""
 
@@ -53,7 +53,11 @@ class PopularCarriage(PlainCarriage):
         self.carrier = carrier
         assert carrier.census is not None, "popularity needs counts"
         params = carrier.params
-        self.popularity = Popularity(params.units_per_second, params.phi, carrier.census.toward, self.rank)
+        self.popularity = Popularity(
+            params.units_per_second, params.phi, carrier.census.toward, self.rank, self.foreseen
+        )
+        self.rates_foreseen: dict[str, float] = {}
+        """By advertisement or publisher, for now."""
         self.last = Evaluation(0, 0, 0.0, 0.0, 0.0)
         self.is_timed = False
         self.diverted: dict[str, int] = {"tree": 0, "diverted": 0}
@@ -64,6 +68,13 @@ class PopularCarriage(PlainCarriage):
 
     def rank(self, advertisement: AdvertisementId) -> int:
         return RANKS[self.latency(advertisement)]
+
+    def foreseen(self, advertisement: AdvertisementId) -> float | None:
+        if not self.rates_foreseen:
+            return None
+        chosen = self.carrier.tables.chosen(advertisement)
+        publisher = chosen[1].publisher if chosen is not None else ""
+        return self.rates_foreseen.get(advertisement, self.rates_foreseen.get(publisher))
 
     def latency(self, advertisement: AdvertisementId) -> Latency:
         return self.latencies.get(advertisement, "any")
@@ -153,6 +164,8 @@ class PopularCarriage(PlainCarriage):
         match input:
             case CapacityMeasured(units_per_second) if self.params.capacity is None and units_per_second > 0:
                 self.popularity.capacity = units_per_second
+            case RatesForeseen(rates):
+                self.rates_foreseen = dict(rates[:STREAMS_MAX])
         return []
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]:
