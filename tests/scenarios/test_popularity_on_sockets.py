@@ -1,5 +1,9 @@
 """Brokers on sockets that go by popularity: clients notice nothing of it, but for what they were not promised."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.scenarios.services import chain
@@ -95,5 +99,26 @@ def test_a_broker_measures_its_capacity_when_nobody_says_it() -> None:
             measured = carriage(brokers["a"])
             await until(lambda: measured.popularity.capacity != measured.params.units_per_second)
             assert measured.popularity.capacity > 0
+
+    play(scenario())
+
+
+def test_a_forecast_is_read_and_read_again_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "rates.csv"
+
+    def write(rate: float) -> None:
+        # One interval that lasts longer than the test.
+        interval = int(time.time() // 1e9)
+        path.write_text(f"advertisement,interval,forecast\np,{interval},{rate}\n")
+
+    async def scenario() -> None:
+        routing = {"engine": "plain", "popularity": "direct", "capacity": 1.0, "forecast_interval": 1e9}
+        write(2.5)
+        async with chain("a", routing={**routing, "forecast": str(path)}) as brokers:
+            ours = carriage(brokers["a"])
+            await until(lambda: ours.rates_foreseen == {"p": 2.5})
+            write(7.0)
+            os.utime(path, (1.0, 1.0))
+            await until(lambda: ours.rates_foreseen == {"p": 7.0})
 
     play(scenario())

@@ -89,7 +89,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Popularity: the share of the broker's capacity that is for popular streams, above 0 and up to 1."""
 
     capacity: float | None = None
-    """Popularity: publications that this broker can forward in a second (`tidings bench batches`). Where it is not
+    """Popularity: publications that this broker can forward in a second (`tidings bench --batches`). Where it is not
     given, a broker on sockets measures it as it starts; others take `CAPACITY`."""
 
     forecast: str = ""
