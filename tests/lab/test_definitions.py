@@ -17,7 +17,7 @@ NUMBERS = {"dependable": 25, "transport": 25, "dynamic-topologies": 34, "peer-to
 """How many experiments each specification has."""
 
 OWN = (
-    *("dependable/groups", "dependable/measures", "transport/friendliness", "transport/loss"),
+    *("dependable/groups", "dependable/guessed", "dependable/measures", "transport/friendliness", "transport/loss"),
     *("dynamic-topologies/ends", "dynamic-topologies/patience"),
 )
 """Those that are in none."""

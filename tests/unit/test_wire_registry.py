@@ -29,7 +29,7 @@ from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
-from tidings.protocols.routing import interests, radio_flood
+from tidings.protocols.routing import guess, interests, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.carriage import aired, direct, gossiping
 from tidings.protocols.routing.destinations import messages as destinations
@@ -101,6 +101,8 @@ CODES = {
     0x0324: "DirectTaken",
     0x0325: "GroupOpened",
     0x0326: "GroupClosed",
+    0x0340: "NearFilters",
+    0x0341: "GuessedPublications",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
@@ -342,6 +344,8 @@ EXAMPLES: list[tuple[Message, str]] = [
     (direct.DirectTaken(300), "032491cd012c"),
     (gossiping.GroupOpened("p/1", (CONTACT,), 7), "032593a3702f319192a161a3683a3107"),
     (gossiping.GroupClosed("p/1"), "032691a3702f31"),
+    (guess.NearFilters((("x = 1", 2),)), "0340919192a578203d203102"),
+    (guess.GuessedPublications(ON_AIR), "03419197a170a5702f314061cb400000000000000000910791c4018091c40178"),
     (
         lpbcast.GroupGossip("p/1", (lpbcast.Member(CONTACT, 3),), (("c", 2),), (7, 8), ()),
         "068096a3702f31919292a161a3683a31039192a163029207089000",

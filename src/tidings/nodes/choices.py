@@ -31,6 +31,7 @@ from tidings.protocols.routing.carriage.aside import AsideCarriage
 from tidings.protocols.routing.carriage.gossiping import GossipingCarriage
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
+from tidings.protocols.routing.guess import GuessedRouting, GuessedRoutingParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.radio_flood import RadioFlooding, RadioFloodingParams
 from tidings.protocols.routing.router import Router
@@ -38,7 +39,7 @@ from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId, Level
 
 OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams | LsTreeParams | WiTreeParams
-AnyRoutingParams = RoutingParams | DestinationParams | RadioFloodingParams
+AnyRoutingParams = RoutingParams | DestinationParams | RadioFloodingParams | GuessedRoutingParams
 
 
 class Routing(Part, Protocol):
@@ -80,6 +81,7 @@ ROUTINGS: dict[type, Callable[[NodeId, Any], Routing]] = {
     RoutingParams: Router,
     DestinationParams: DestinationRouter,
     RadioFloodingParams: RadioFlooding,
+    GuessedRoutingParams: GuessedRouting,
 }
 
 

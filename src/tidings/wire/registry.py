@@ -22,7 +22,7 @@ from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
-from tidings.protocols.routing import interests, radio_flood
+from tidings.protocols.routing import guess, interests, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.carriage import aired, direct, gossiping
 from tidings.protocols.routing.destinations import messages as destinations
@@ -91,6 +91,8 @@ REGISTRY.add(0x0323, direct.DirectPublications)
 REGISTRY.add(0x0324, direct.DirectTaken)
 REGISTRY.add(0x0325, gossiping.GroupOpened)
 REGISTRY.add(0x0326, gossiping.GroupClosed)
+REGISTRY.add(0x0340, guess.NearFilters)
+REGISTRY.add(0x0341, guess.GuessedPublications)
 
 REGISTRY.add(0x0310, destinations.LinkState)
 REGISTRY.add(0x0311, destinations.Predicates)

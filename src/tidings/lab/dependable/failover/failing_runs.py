@@ -32,6 +32,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.nodes.choices import AnyRoutingParams
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.nodes.failovers import AnyFailover
 from tidings.protocols.access.open_door import OpenDoorParams
@@ -49,6 +50,7 @@ from tidings.protocols.gossip.failover.params import (
 from tidings.protocols.gossip.failover.random_views import RandomGossip
 from tidings.protocols.gossip.failover.similarity import similarity
 from tidings.protocols.overlay.scripted import ScriptedParams
+from tidings.protocols.routing.guess import GuessedPublications, GuessedRoutingParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.notes import CycleEnded, ViewCompared
@@ -74,6 +76,9 @@ INTRODUCED = 10
 """Siblings, drawn at random, that a broker knows at first."""
 
 TREE, GOSSIP, RANDOM, NEIGHBOURHOOD = SYSTEMS = ("tree", "gossip", "random", "neighbourhood")
+
+GUESSED = "guessed"
+"""Semi-probabilistic routing, which stands apart: it is a routing, and no way around failures."""
 
 TREES = tuple((degree, is_balanced) for is_balanced in (True, False) for degree in (4, 7, 5, 6))
 """Largest degree, and whether it is balanced: the eight kinds of the source, which has four trees of each; the first
@@ -101,6 +106,8 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
     level_members: int = 6
     levels: int = 6
     delta: int = 3
+    horizon: int = 3
+    """Hops that subscriptions travel, where the rest is guessed."""
     skip: str = "any"
     measure: str = "minima"
     literal_seen: bool = False
@@ -146,9 +153,11 @@ class TreeSetting(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def params(self, neighbours: tuple[NodeId, ...], above: NodeId | None, depth: int) -> DispatcherParams:
-        routing = RoutingParams(
+        routing: AnyRoutingParams = RoutingParams(
             acknowledges=False, engine="plain", turn_entries=100_000, rest_for=1000.0, rescue_window=self.rescue_window
         )
+        if self.failover == GUESSED:
+            routing = GuessedRoutingParams(horizon=self.horizon, engine="plain")
         return DispatcherParams(
             links=OpenDoorParams(retry_first=0.05, retry_max=0.5),
             overlay=ScriptedParams(neighbours=neighbours, above=above, depth=depth),
@@ -339,7 +348,7 @@ class OverheadRows(Observer):
 
 POSSIBLE = ("alive", "connected", "within delta")
 
-COUNTED = (Publications, GossipPublications, RandomGossip, PublicationsBeyond)
+COUNTED = (Publications, GossipPublications, RandomGossip, PublicationsBeyond, GuessedPublications)
 
 
 def key_of(head: bytes) -> str:
