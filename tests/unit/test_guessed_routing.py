@@ -10,8 +10,6 @@ from tidings.machine.effects import Deliver, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
-from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.routing.around import NOT_ASCENDING
 from tidings.protocols.routing.guess import (
     NO_NEIGHBOUR,
@@ -91,11 +89,15 @@ def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> Non
         GuessedRoutingParams(**wrong)
 
 
-def test_it_needs_a_tree() -> None:
-    from random import Random
-
-    with pytest.raises(UsageError, match="semi-probabilistic"):
-        Dispatcher("a", DispatcherParams(overlay=AllPeersParams(), routing=GuessedRoutingParams()), Random(1))
+def test_in_a_ring_a_filter_that_is_taken_back_is_forgotten_in_the_end() -> None:
+    """Each hears it from the other, a hop further away each time."""
+    made = desk("p", "q", horizon=3)
+    made.handle(Received("p", NearFilters((("x = 1", 1),))))
+    hops = [told(made.advance(1.0))["q"][0][1]]
+    for step in range(2, 5):
+        made.handle(Received("p", NearFilters(() if step > 3 else (("x = 1", step),))))
+        hops += [each[1] for each in told(made.advance(float(step))).get("q", ())]
+    assert hops == [2, 3] and not made.machine.near["p"]
 
 
 class Came(Observer):
