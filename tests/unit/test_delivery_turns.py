@@ -6,11 +6,13 @@ from tests.worlds.desk import of, sent
 from tests.worlds.edge import EdgeDesk, answer, received
 from tidings.machine.effects import Effect, SetTimer
 from tidings.model.work import UNITS_PER_MS, WORK, limited
+from tidings.protocols.delivery.edge.clients import ServedClient, TenantUse
+from tidings.protocols.delivery.edge.looks import LookTurns
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import ENDED_AT_ONCE_MAX, LOOKED_AT_ONCE_MAX
 from tidings.protocols.delivery.messages import PackedReferences, Reference
 from tidings.pubsub.client import Receipt
-from tidings.pubsub.signals import Unwant
+from tidings.pubsub.signals import ClientUp, Unwant
 
 MANY = LOOKED_AT_ONCE_MAX + 10
 
@@ -105,6 +107,41 @@ def test_who_has_to_look_once_has_a_turn_before_those_whose_looking_never_ends()
         turns += 1
     assert len(desk.edge.fetching.held) == 1, "the other one is far from its end"
     assert turns <= 10
+
+
+def test_what_was_looked_at_while_nobody_waited_is_held_against_nobody() -> None:
+    old, new = (ServedClient(ClientUp(name, ""), 1, TenantUse("")) for name in ("old", "new"))
+    turns = LookTurns()
+    turns.spend(old, 1_000_000)
+    turns.wait(old)
+    turns.wait(new)
+    served = []
+    for _ in range(10):
+        client = turns.next()
+        served.append(client.name)
+        turns.spend(client, 10)
+        assert turns.has_priority_over(client)
+        turns.wait(client)
+        turns.check()
+    assert served == ["old", "new"] * 5
+
+
+def test_who_comes_later_does_not_make_up_for_the_time_before() -> None:
+    old, new = (ServedClient(ClientUp(name, ""), 1, TenantUse("")) for name in ("old", "new"))
+    turns = LookTurns()
+    for _ in range(100):
+        turns.wait(old)
+        assert turns.next() is old
+        turns.spend(old, 10)
+    turns.wait(old)
+    turns.wait(new)
+    served = []
+    for _ in range(10):
+        client = turns.next()
+        served.append(client.name)
+        turns.spend(client, 10)
+        turns.wait(client)
+    assert served.count("old") == 5
 
 
 def test_who_subscribes_when_a_publisher_is_known_does_not_ask_for_what_others_have_not_looked_at_yet() -> None:

@@ -8,6 +8,7 @@ take all of what there is: a client that has to look once, before its first even
 The idea. Looking takes a share of the time (`LookTime`); then what is to be looked at waits for a timer. Clients that
 wait have turns (`LookTurns`), a question each, and next is always the one that was looked for least. Whoever comes, or
 comes again after a pause, is counted as the one that was served last: nothing is saved up, neither patience nor greed.
+What was looked at while nobody had to wait took nothing from anybody, and is held against nobody.
 
 State. When the time that was taken will have been its share; who waits, and what was done for each.
 """
@@ -41,6 +42,8 @@ class LookTurns:
         self.tickets = 0
         self.served_units = 0
         """The work that had been done for the one that had the last turn."""
+        self.most_units = 0
+        """The most that was done for one."""
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -53,9 +56,15 @@ class LookTurns:
         """Whether others wait for whom less was done."""
         return bool(self.waiting) and client.looked_units > self.served_units
 
+    def spend(self, client: ServedClient, units: int) -> None:
+        client.looked_units += units
+        self.most_units = max(self.most_units, client.looked_units)
+
     def wait(self, client: ServedClient) -> None:
         if client in self.waiting:
             return
+        if not self.waiting:
+            self.served_units = self.most_units
         client.looked_units = max(client.looked_units, self.served_units)
         self.waiting[client] = None
         self.tickets += 1

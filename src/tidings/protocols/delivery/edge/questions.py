@@ -250,7 +250,7 @@ class Fetching:
         began = WORK.units
         answers = self.references.answer(now, question, subscription.filter)
         self.references.flows.looks.spend(now, WORK.units - began)
-        subscription.client.looked_units += WORK.units - began
+        self.held.spend(subscription.client, WORK.units - began)
         for answer in answers:
             effects += self.hear(now, subscription, answer)
         return effects
