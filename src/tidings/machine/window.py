@@ -13,7 +13,8 @@ Whoever can wait yields (`YieldingWindow`). On one link everything leaves in one
 behind all that is on its way: a mebibyte of it is nothing on a fast link to an idle peer, and 60 ms where the peer has
 to work on it. So it is measured how long it takes until something is taken. Where that is longer than it ever was by
 more than a little, others wait: the window becomes narrower by what was taken, down to a small part of it, and wider
-again by as much when it is quick. It is the idea of LEDBAT (RFC 6817), in bytes of our own.
+again by as much when it is quick. It is the idea of LEDBAT (RFC 6817), in bytes of our own. A careful window is narrow
+when nothing was on the way for a while, and twice as wide each time that all is taken soon.
 """
 
 from collections import deque
@@ -43,20 +44,26 @@ class SendWindow:
 LATE_AFTER, LATE_SHARE = 0.01, 0.25
 """Seconds, and share of the shortest time until something was taken, by which it is late."""
 
+IDLE_AFTER = 1.0
+"""Seconds after which nobody knows any more how soon something is taken."""
+
 NARROWEST_SHARE = 8
-"""The narrowest window is this part of the widest."""
+"""The narrowest window is this part of the widest, where nothing else is said."""
 
 
 class YieldingWindow:
-    """A window for what can wait, between `widest_bytes` and an eighth of that."""
+    """A window for what can wait, between `widest_bytes` and that part of it."""
 
-    def __init__(self, widest_bytes: int) -> None:
-        self.widest_bytes, self.narrowest_bytes = widest_bytes, max(1, widest_bytes // NARROWEST_SHARE)
-        self.window = SendWindow(widest_bytes)
+    def __init__(self, widest_bytes: int, narrowest_share: int = NARROWEST_SHARE, is_careful: bool = False) -> None:
+        self.widest_bytes, self.narrowest_bytes = widest_bytes, max(1, widest_bytes // narrowest_share)
+        self.is_careful = is_careful
+        self.window = SendWindow(self.narrowest_bytes if is_careful else widest_bytes)
         self.leaving: deque[tuple[int, float]] = deque()
         """The total of what was sent, each time, and when; of what is still on the way."""
         self.quickest = float("inf")
         """The shortest time in which something was taken."""
+        self.heard_at = 0.0
+        """When something was last taken."""
 
     @property
     def window_bytes(self) -> int:
@@ -64,10 +71,20 @@ class YieldingWindow:
         return self.window.window_bytes
 
     @property
+    def sent_bytes(self) -> int:
+        return self.window.sent_bytes
+
+    @property
+    def under_way_bytes(self) -> int:
+        return self.window.sent_bytes - self.window.taken_bytes
+
+    @property
     def has_room(self) -> bool:
         return self.window.has_room
 
     def send(self, now: float, size_bytes: int) -> None:
+        if self.is_careful and not self.leaving and now - self.heard_at > IDLE_AFTER:
+            self.window.window_bytes = self.narrowest_bytes
         self.window.send(size_bytes)
         self.leaving.append((self.window.sent_bytes, now))
 
@@ -80,6 +97,7 @@ class YieldingWindow:
             _, sent_at = self.leaving.popleft()
             took = now - sent_at
         if took is not None:
+            self.heard_at = now
             self.quickest = min(self.quickest, took)
             is_late = took > self.quickest + max(LATE_AFTER, LATE_SHARE * self.quickest)
             width = self.window_bytes + (before - total_bytes if is_late else total_bytes - before)

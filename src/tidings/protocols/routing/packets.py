@@ -8,7 +8,10 @@ into `TableChanges`, each so small that the neighbour carries it out in a moment
 of it is counted in a window of bytes, which the neighbour opens again by telling how much it has taken (`TablesTaken`).
 A walk through a table (`walks.py`) goes on only while there is room in the window. A single change never waits: what is
 sent behind it, such as a question of delivery, must not overtake it. Only when `is_overfull` do changes wait, as places
-in the table that the next walk comes by.
+in the table that the next walk comes by; so does what a client leaves behind, as soon as there is no room.
+
+A single change stands behind all that is on the way, and where filters are long that may be a second of work for the
+neighbour. So the window is narrow to begin with and wide where much is taken soon (`machine/window.py`).
 
 Everything that leaves here leaves before the other effects of its step: a neighbour has the subscriptions before
 whatever delivery sends when it hears of an advertisement.
@@ -21,7 +24,7 @@ from typing import Any
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.message import Message
-from tidings.machine.window import SendWindow
+from tidings.machine.window import YieldingWindow
 from tidings.model.bounds import CHANGES_PACKED_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import (
@@ -36,7 +39,7 @@ from tidings.protocols.routing.messages import (
     SubscriptionRemoved,
     TableChanges,
 )
-from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.params import TABLES_NARROWEST_SHARE, RoutingParams
 
 MESSAGE_BYTES = 512
 """What the smallest message counts, so that the window bounds messages as well as bytes."""
@@ -50,7 +53,7 @@ PACKED_MIN = 16
 PARTS_PACKED_MAX = 2
 """Ends of parts in one packet: what a neighbour has in them and was not told has to be removed there."""
 
-PACKET_BYTES = 8 * 1024
+PACKET_BYTES = 4 * 1024
 """Size from which on nothing more is packed into the same message. The neighbour reads all filters in it in one step,
 and long ones take milliseconds."""
 
@@ -102,6 +105,12 @@ class TableOutbox:
         self.sends: list[Effect] = []
         self.flows: list[TableFlow] = []
         """Those in which something waits for the end of the step."""
+        self.now = 0.0
+        """When the step is."""
+
+    def at(self, now: float) -> "TableOutbox":
+        self.now = now
+        return self
 
     def take(self) -> list[Effect]:
         for flow in self.flows:
@@ -115,7 +124,7 @@ class TableFlow:
 
     def __init__(self, neighbour: NodeId, params: RoutingParams, outbox: TableOutbox) -> None:
         self.neighbour, self.outbox = neighbour, outbox
-        self.window = SendWindow(params.tables_window_bytes)
+        self.window = YieldingWindow(params.tables_window_bytes, TABLES_NARROWEST_SHARE, is_careful=True)
         self.changes_bytes_max = params.changes_bytes_max
         self.unsent: list[Change] = []
         self.is_closed = False
@@ -126,7 +135,7 @@ class TableFlow:
 
     @property
     def is_overfull(self) -> bool:
-        return self.window.sent_bytes - self.window.taken_bytes >= self.changes_bytes_max
+        return self.window.under_way_bytes >= self.changes_bytes_max
 
     def put(self, change: Change) -> None:
         if not self.unsent:
@@ -143,7 +152,7 @@ class TableFlow:
         if self.is_closed:
             return
         for message in unsent if len(unsent) < PACKED_MIN else packets_of(unsent):
-            self.window.send(size_of_told(message))
+            self.window.send(self.outbox.now, size_of_told(message))
             self.outbox.sends.append(Send(self.neighbour, message))
 
     def close(self) -> None:

@@ -28,6 +28,12 @@ ASIDE_WINDOW = 4096
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
 
+TABLES_NARROWEST_SHARE = 16
+"""The part of the window for tables that is left where they are taken slowly."""
+
+TABLES_TAKEN_STEPS = 4 * TABLES_NARROWEST_SHARE
+"""How often the taker of a window full of tables says so: also of the narrowest more than twice."""
+
 
 class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables"):
     strategy: StrategyName = "advertisement"
@@ -260,10 +266,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
         if self.publications_window_bytes < TAKEN_STEPS:
             raise UsageError(f"publications_window_bytes: {self.publications_window_bytes} lets nothing through")
-        if not TAKEN_STEPS <= self.tables_window_bytes <= self.changes_bytes_max:
+        if not TABLES_TAKEN_STEPS <= self.tables_window_bytes <= self.changes_bytes_max:
             raise UsageError(
-                f"tables_window_bytes: {self.tables_window_bytes} is not between {TAKEN_STEPS} and changes_bytes_max "
-                f"{self.changes_bytes_max}"
+                f"tables_window_bytes: {self.tables_window_bytes} is not between {TABLES_TAKEN_STEPS} and "
+                f"changes_bytes_max {self.changes_bytes_max}"
             )
         if self.parcels_bytes_max < 0:
             raise UsageError(f"parcels_bytes_max: {self.parcels_bytes_max}; give 0 or more")

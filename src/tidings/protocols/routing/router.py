@@ -80,7 +80,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.packets import answers_of, changes_of, packed_answers, size_of_told
-from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
+from tidings.protocols.routing.params import TABLES_TAKEN_STEPS, TAKEN_STEPS, RoutingParams
 from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_level
 from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.requests import TIMER
@@ -261,8 +261,8 @@ class Router:
     def handle(self, now: float, input: Input) -> list[Effect]:
         # What was published under it must not come behind the word that it is withdrawn.
         ahead = self.carrier.carriage.withdrawn(now, input.advertisement) if type(input) is Unoffer else []
+        outbox = self.state.outbox.at(now)
         effects = self.take(now, input)
-        outbox = self.state.outbox
         return ahead + outbox.take() + effects if outbox.flows or outbox.sends else ahead + effects
 
     def offer(self, now: float, offer: Offer) -> list[Effect]:
@@ -319,7 +319,7 @@ class Router:
         return packed_answers(effects)
 
     def tables_taken(self, now: float, link: NeighbourLink, taken: TablesTaken) -> list[Effect]:
-        link.flow.window.hear(taken.total_bytes)
+        link.flow.window.hear(now, taken.total_bytes)
         return self.walks.arm(now)
 
     def answered_many(self, now: float, link: NeighbourLink, answers: Any) -> list[Effect]:
@@ -407,7 +407,7 @@ class Router:
         if begun.answers == link.life and not link.is_heard:
             link.is_heard = True
             link.is_confirming = True
-            link.tables_taken = TakenBytes(self.params.tables_window_bytes // TAKEN_STEPS)
+            link.tables_taken = TakenBytes(self.params.tables_window_bytes // TABLES_TAKEN_STEPS)
             link.publications_taken = TakenBytes(self.params.publications_window_bytes // TAKEN_STEPS)
         return effects
 

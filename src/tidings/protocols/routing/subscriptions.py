@@ -65,7 +65,22 @@ class RoutingSubscriptions:
     def unwant(self, now: float, unwant: Unwant) -> list[Effect]:
         effects = self.count(now, self.tables.local.get(unwant.key), -1, unwant.key in self.tables.sure)
         text = self.tables.remove_local(unwant.key)
+        if unwant.ticket is None:
+            # Thousands that a client leaves behind stand ahead of nobody.
+            return effects + self.nobody_waits(now, text)
         return effects + self.unwanted(now, text, self.state.request(None, unwant.ticket))
+
+    def nobody_waits(self, now: float, text: str | None) -> list[Effect]:
+        """One hop less wants this. Who has much to take already is told by the walk that comes by."""
+        effects: list[Effect] = []
+        if text is not None:
+            self.state.tables_changed()
+            for link in self.links.values():
+                if link.flow.has_room:
+                    self.reconcile_link(now, link, (text,), effects)
+                else:
+                    link.filters_walk.begin()
+        return effects
 
     def count(self, now: float, text: str | None, change: int, is_sure: bool) -> list[Effect]:
         """For the census, while the filter is in the tables."""
