@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("tidings")
+if examples_asked is None:
+    # Constants of the modules that happen to be loaded would be tried as well: other cases in each process.
+    providers._get_local_constants = providers.Constants
 
 
 def pytest_configure(config: pytest.Config) -> None:

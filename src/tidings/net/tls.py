@@ -200,6 +200,6 @@ def check_permitted(host: str, port: int, tls: Tls | None, insecure: bool) -> No
     """HostError where plain TCP would leave the machine without having been asked for."""
     if tls is None and not insecure and not is_loopback(host):
         raise HostError(
-            f"{host or '*'}:{port} without TLS: anybody on the way could read and write; give tls=Tls.from_files(...), "
-            "or say insecure=True"
+            f"{host or '*'}:{port} without TLS: anybody on the way could read and write; give certificates "
+            "(tls=Tls.from_files(...), --tls-certificate), or say insecure (insecure=True, --insecure)"
         )
