@@ -265,6 +265,25 @@ def test_the_first_question_of_a_group_fixes_the_time_for_all_members() -> None:
 
 
 @pytest.mark.spec("S-107")
+def test_a_group_begins_where_a_member_goes_on_that_began_earlier_with_another_broker() -> None:
+    """Of a publisher that moved here behind number 1: its former broker says that the group began there."""
+    desk = storing()
+    (first,) = sent(desk.say("b", question(group="twins", since=None, is_from_now=True)), History)
+    assert first.begin == 5
+    assert answered(desk, question(("p/1", 1), group="twins", since=None)) == (2, 3, 4, 5)
+    assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (2, 3, 4, 5)
+    assert answered(desk, question(("p/1", 4), group="twins", since=None)) == (5,)
+    assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (2, 3, 4, 5)
+
+
+def test_a_time_that_the_first_member_named_stays_where_the_beginning_moves_back() -> None:
+    desk = storing()
+    desk.say("b", question(group="twins", since=3.0))
+    desk.say("b", question(("p/1", 1), group="twins", since=3.0))
+    (later,) = sent(desk.say("d", question(group="twins", since=5.0, path=("d",))), History)
+    assert later.group_at == 3.0
+
+
 def test_each_publisher_has_its_own_time_of_a_group() -> None:
     desk = storing()
     desk.up("q")

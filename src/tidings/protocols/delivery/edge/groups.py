@@ -2,7 +2,8 @@
 
 The idea. The first question of a group that reaches a publisher's broker says where the group begins: behind which
 number of the publisher, and since which time if a time was asked for. That counts for all members that come later, with
-whatever guarantee (G_r). A member whose subscription is older than the publisher is owed everything of it: its question
+whatever guarantee (G_r). Of a publisher that moved each of its brokers knows another beginning; the first member is told
+the earliest, and goes on from there, which is how the others hear of it: the beginning moves back. A member whose subscription is older than the publisher is owed everything of it: its question
 moves the beginning back, for those who come after it. With `reference` members get the same before all else: one that
 was there before the publisher became known to it, and is heard when the group has begun with another, is told how many
 it may miss.
@@ -77,6 +78,10 @@ class Groups:
             self.counts[key.principal] += 1
         self.all[key] = (beginning, now)
         return beginning, [*effects, *self.save(key, encoder.encode(beginning))]
+
+    def since(self, key: GroupKey) -> float | None:
+        known = self.all.get(key)
+        return known[0].since if known is not None else None
 
     def make_room(self) -> list[Effect]:
         if len(self.all) < self.params.groups_max:

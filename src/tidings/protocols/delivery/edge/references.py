@@ -204,8 +204,9 @@ class References:
             missing = stored.lacks_behind(begin)
         key = GroupKey(asked.principal, asked.group, publisher.name)
         if asked.group and after is not None:
-            # It began elsewhere, before the publisher moved here: whoever comes later gets what this member gets.
-            _, effects = self.groups.begin(now, key, after, None, is_owed=False)
+            # It began elsewhere, before the publisher moved here: whoever comes later gets what this member gets, also
+            # where another question was heard here before it was known how far back that is.
+            _, effects = self.groups.begin(now, key, after, self.groups.since(key), is_owed=True)
             self.unsaved += effects
         elif asked.group:
             is_owed = asked.since is None and not asked.is_from_now
