@@ -1,12 +1,12 @@
 """Groups: members anywhere in the network get the same of each publisher.
 
 The idea. The first question of a group that reaches a publisher's broker says where the group begins: behind which
-number of the publisher, and since which time if a time was asked for. That counts for all members that come later, with
-whatever guarantee (G_r). Of a publisher that moved each of its brokers knows another beginning; the first member is told
-the earliest, and goes on from there, which is how the others hear of it: the beginning moves back. A member whose subscription is older than the publisher is owed everything of it: its question
-moves the beginning back, for those who come after it. With `reference` members get the same before all else: one that
-was there before the publisher became known to it, and is heard when the group has begun with another, is told how many
-it may miss.
+number of the publisher, and since which time if a time was asked for. That counts for all members that come later,
+with whatever guarantee (G_r). Of a publisher that moved each of its brokers knows another beginning; the first member
+is told the earliest, and goes on from there, which is how the others hear of it: the beginning moves back. A member
+whose subscription is older than the publisher is owed everything of it: its question moves the beginning back, for
+those who come after it. With `reference` members get the same before all else: one that was there before the publisher
+became known to it, and is heard when the group has begun with another, is told how many it may miss.
 
 Whose group it is belongs to its key: a stranger who uses the same name has a group of its own, and takes nothing. A
 broker that asks nobody who he is knows no strangers: there a group is everybody's who names it (principal ""). Where
