@@ -15,6 +15,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import UNREADABLE
 from tidings.protocols.delivery.edge.saves import NOT_SAVED
 from tidings.protocols.delivery.messages import (
+    ACCEPTED_ELSEWHERE,
     Advertise,
     History,
     PublishMessage,
@@ -288,6 +289,16 @@ def test_a_repetition_of_what_was_never_accepted_is_refused_and_gets_no_time() -
     desk.say("p", PublishMessage(7, 1, False, (head(1), head(2)), (b"", b"")))
     effects = desk.say("p", PublishMessage(1, 1, True, (head(1),), (b"",)))
     assert forwarded(effects) == [] and sent(effects, Refusal)[0].number == 1
+
+
+def test_what_another_broker_accepted_is_not_called_declined_where_a_receipt_is_asked_for_here() -> None:
+    desk = EdgeDesk()
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0", elsewhere=2))
+    desk.settle()
+    effects = desk.say("p", PublishMessage(1, 1, True, (head(1), head(2)), (b"", b"")))
+    assert sent(effects, Refusal) == [Refusal("publish", 2, ACCEPTED_ELSEWHERE, may_retry=False)]
+    assert not sent(effects, Declined) and forwarded(effects) == []
 
 
 def test_an_advertisement_is_narrowed_to_what_the_client_may_publish() -> None:

@@ -26,6 +26,7 @@ from tidings.net.errors import (
 )
 from tidings.net.inbox import Inbox
 from tidings.net.params import InboxPolicy
+from tidings.protocols.delivery.messages import ACCEPTED_ELSEWHERE
 from tidings.protocols.delivery.session.session import RECEIPT_LOST, TOO_SLOW
 from tidings.protocols.transport.marks import NAME_BYTES, take_off
 from tidings.pubsub.client import (
@@ -120,7 +121,7 @@ class Tickets:
 
 
 def error_of(what: str, reason: str, may_retry: bool = False) -> ClientError:
-    if reason == RECEIPT_LOST:
+    if reason in (RECEIPT_LOST, ACCEPTED_ELSEWHERE):
         return NotConfirmed(f"{what}: {reason}")
     if reason.startswith(NOT_PERMITTED):
         return NotPermitted(f"{what}: {reason}")

@@ -194,6 +194,13 @@ class Beginning(Message, frozen=True):
     positions: Positions
 
 
+ACCEPTED_ELSEWHERE = (
+    "another broker has accepted the publications and passes them on; this one has none of this publisher, and cannot "
+    "say who has them"
+)
+"""Why there is no receipt for what is repeated at another broker."""
+
+
 class Refusal(Message, frozen=True):
     kind: Kind
     number: Count

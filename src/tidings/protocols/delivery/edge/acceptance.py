@@ -51,7 +51,14 @@ from tidings.protocols.delivery.edge.history import FEW_HEADS, NEVER, size_bytes
 from tidings.protocols.delivery.edge.namesakes import Namesakes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.messages import Advertise, PublisherLife, PublishMessage, Refusal, Unadvertise
+from tidings.protocols.delivery.messages import (
+    ACCEPTED_ELSEWHERE,
+    Advertise,
+    PublisherLife,
+    PublishMessage,
+    Refusal,
+    Unadvertise,
+)
 from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
@@ -237,9 +244,11 @@ class Acceptance:
             return new, numbers[count:], effects
         verdicts = self.judge(advertised, asked)
         places = [place for place, verdict in enumerate(verdicts) if not verdict and numbers[place] not in declined]
-        if not places or publisher.accepted_at == NEVER:
-            # Of somebody of whom nothing was accepted there is no time that it could have.
+        if not places:
             return new, (), effects + self.refuse_receipt(client, asked, numbers, verdicts[0] or DECLINED_BEFORE)
+        if publisher.accepted_at == NEVER:
+            # There is no time that it could have.
+            return new, (), effects + self.refuse_receipt(client, asked, numbers, ACCEPTED_ELSEWHERE)
         ticket = self.requests.add(NetworkRequest("publish", client, numbers[-1]))
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
