@@ -16,6 +16,8 @@ from tests.worlds.sockets import PATIENT, QUIET, play, until
 from tidings.net.errors import HostError
 from tidings.net.feeds.polls import PollParams
 from tidings.net.feeds.service import FeedService, FeedSettings
+from tidings.net.keys import new_key, read_public, signer
+from tidings.protocols.feeds.updates import UNSIGNED
 
 POLLS = PollParams(interval=3600.0, settling=0.05, allow_private=True)
 OFTEN = msgspec.structs.replace(POLLS, interval=1.0)
@@ -192,6 +194,24 @@ def test_an_origin_on_this_machine_is_not_asked_unless_that_is_allowed() -> None
 
     with origin() as server:
         play(scenario(server))
+
+
+@pytest.mark.spec("P-77")
+def test_a_publisher_signs_and_readers_take_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        pair, other = new_key(tmp_path / "news"), new_key(tmp_path / "other")
+        file, feed = tmp_path / "feed.xml", "https://news.example/feed.xml"
+        file.write_text("<rss version='2.0'><channel><title>Ours</title><item><guid>1</guid></item></channel></rss>")
+        async with peer() as publisher, peer(publisher) as reader, peer(publisher) as suspicious:
+            publisher.publish_file(feed, file, signer(pair[0]), read_public(pair[1]))
+            reader.subscribe(feed, publisher=publisher.name, key=read_public(pair[1]))
+            await until(lambda: reader.shelf.count(feed) == 1)
+            assert reader.state_of(feed) == f"from {publisher.name}" and publisher.state_of(feed) == "published here"
+            suspicious.subscribe(feed, publisher=publisher.name, key=read_public(other[1]))
+            await until(lambda: suspicious.host.counts.drops.get(UNSIGNED))
+            assert suspicious.shelf.count(feed) == 0
+
+    play(scenario())
 
 
 def test_twelve_peers_cause_no_more_polls_than_one() -> None:

@@ -14,6 +14,7 @@ import os
 import signal
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,7 @@ from tidings.net.errors import HostError
 from tidings.net.feeds.opml import read_opml
 from tidings.net.feeds.polls import PollParams
 from tidings.net.feeds.service import FeedService, FeedSettings
-from tidings.net.keys import read_public
+from tidings.net.keys import read_private, read_public, signer
 from tidings.net.logs import run as run_loop
 
 HTTP = "127.0.0.1:7580"
@@ -89,7 +90,12 @@ def run(
     run_loop(serve(settings, wanted, json))
 
 
-async def serve(settings: FeedSettings, wanted: list[tuple[str, str]], json: bool) -> None:
+async def serve(
+    settings: FeedSettings,
+    wanted: list[tuple[str, str]],
+    json: bool,
+    begin: Callable[[FeedService], None] = lambda service: None,
+) -> None:
     service = FeedService(settings)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -97,6 +103,7 @@ async def serve(settings: FeedSettings, wanted: list[tuple[str, str]], json: boo
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, told.set)
     async with service:
+        begin(service)
         new = sum(service.subscribe(url, title) for url, title in wanted)
         status = {"name": service.name, "http": service.url, "feeds": len(service.shelf.feeds()), "new": new}
         if json:
@@ -120,6 +127,44 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as problem:
         raise HostError(f"{path} cannot be read: {os.strerror(problem.errno or 0)}") from None
+
+
+@feeds.command("publish")
+def publish(
+    file: Annotated[Path, typer.Argument(help="RSS or Atom, as a program of yours writes it; it is watched.")],
+    feed: Annotated[str, typer.Option(metavar="URL", help="The address under which it is known.")],
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE.key", help="Sign each item (tidings keys new NAME).")
+    ] = None,
+    contact: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="A peer to begin with; may be repeated.")
+    ] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where readers reach us; port 0 is any.")] = LISTEN,
+    public: Annotated[str, typer.Option(metavar="HOST:PORT", help="The same as others see it, if it differs.")] = "",
+    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Our local door.")] = HTTP,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Plain text with peers beyond this machine, as it is asked for here.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Publish a feed of your own from a file, to readers who verify that it is yours.
+
+    They read it with: tidings feeds add URL --publisher HOST:PORT --key NAME.pub
+
+    \b
+    Example:
+      tidings feeds publish feed.xml --feed https://example.org/feed.xml --key news.key
+    """
+    settings = FeedSettings(
+        listen=parse_address(listen, "--listen"),
+        public=public,
+        contacts=tuple(contact or ()),
+        http=parse_address(http, "--http"),
+        insecure=insecure,
+    )
+    sign = signer(key) if key is not None else None
+    signed_by = read_private(key).public_key().public_bytes_raw() if key is not None else b""
+    run_loop(serve(settings, [], json, lambda service: service.publish_file(feed, file, sign, signed_by)))
 
 
 @feeds.command("list")

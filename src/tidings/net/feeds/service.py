@@ -11,6 +11,7 @@ goes the same way: through the machine, on to the shelf, out of the local door.
 import asyncio
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random, SystemRandom
@@ -38,6 +39,7 @@ from tidings.net.feeds.local import (
 from tidings.net.feeds.opml import FeedLine, write_opml
 from tidings.net.feeds.peer_host import PeerHost
 from tidings.net.feeds.polls import PollParams, Polls
+from tidings.net.feeds.published import PublishedFile
 from tidings.net.keys import signature_check
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
@@ -50,10 +52,13 @@ from tidings.pubsub.feeds import (
     FeedItem,
     ItemsMissed,
     LeaveAll,
+    OfferFeed,
     PublishItem,
     SubscribeFeed,
     UnsubscribeFeed,
 )
+
+Sign = Callable[[bytes], bytes]
 
 LANDMARKS_MIN = 4
 """With fewer contacts places would say nothing; everybody is at the same one."""
@@ -118,6 +123,8 @@ class FeedService:
         self.adopted: dict[str, int] = {}
         """Feeds that we publish for all, with the reign."""
         self.slugs: dict[str, str] = {}
+        self.publishing: dict[str, asyncio.Task[None]] = {}
+        """Feeds of our own."""
         self.received = self.missed = self.refused = 0
         self.task: asyncio.Task[None] | None = None
         self.has_left = asyncio.Event()
@@ -138,7 +145,9 @@ class FeedService:
             self.shelf.close()
             raise
         for feed in self.shelf.feeds():
-            self.begin(feed)
+            # What we published ourselves we publish when we are told to.
+            if feed.publisher != self.name:
+                self.begin(feed)
         self.task = asyncio.create_task(self.take_items())
 
     async def stop(self) -> None:
@@ -149,6 +158,9 @@ class FeedService:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GOODBYE_SECONDS):
                     await self.has_left.wait()
+        for publishing in self.publishing.values():
+            publishing.cancel()
+        await asyncio.gather(*self.publishing.values(), return_exceptions=True)
         await self.polls.stop()
         await self.door.stop()
         await self.host.stop()
@@ -197,11 +209,24 @@ class FeedService:
             self.polls.remembered[feed.feed] = feed.polled
         self.host.inject(SubscribeFeed(feed.feed, feed.publisher, feed.signed))
 
+    def publish_file(self, url: str, path: Path, sign: Sign | None = None, key: bytes = b"") -> None:
+        """Be the publisher of this feed: whatever the file holds goes to its readers."""
+        url = check_feed_url(url)
+        if url in self.slugs.values():
+            raise UsageError(f"{url} is read here already; give it up, or publish it from another peer")
+        published = PublishedFile(url, path, sign, self.host.inject, self.log)
+        self.shelf.add(url, publisher=self.name)
+        self.slugs[slug_of(url)] = url
+        self.host.inject(OfferFeed(url, key=key))
+        self.publishing[url] = asyncio.get_running_loop().create_task(published.watch())
+
     def unsubscribe(self, url: str) -> bool:
         if not self.shelf.remove(url):
             return False
         self.slugs.pop(slug_of(url), None)
         self.end_adoption(url)
+        if url in self.publishing:
+            self.publishing.pop(url).cancel()
         self.polls.remembered.pop(url, None)
         self.host.inject(UnsubscribeFeed(url))
         return True
@@ -263,6 +288,8 @@ class FeedService:
         tree = self.node.forest.trees.get(feed)
         if tree is None:
             return "left"
+        if feed in self.publishing:
+            return "published here"
         if feed in self.adopted:
             polled = self.polls.feeds.get(feed)
             return f"polled here ({polled.problem})" if polled and polled.problem else "polled here, for everybody"
