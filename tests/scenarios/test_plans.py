@@ -166,3 +166,23 @@ def test_strangers_and_brokers_that_may_not_steer_move_nothing() -> None:
     assert "coordination.deployers" in answer.message.problem
     world.run(10.0)
     assert tree_now(world, LINE.brokers) == set(LINE.links)
+
+
+def test_what_would_not_survive_a_crash_is_not_reported_as_done() -> None:
+    """A disk is full for a while: the deployer builds on nothing that may be undone."""
+    world = network_of(LINE)
+    world.run(2.0)
+    world.node("b5").disk.is_full = True
+    world.inject(2.0, "b1", CarryOut(PLAN))
+    world.run(6.0)
+    deployer = broker_of(world, "b1").coordination.deployer
+    assert not any("b5" in each.reported for each in deployer.kept.work)
+    world.node("b5").disk.is_full = False
+    world.run(30.0)
+    (row,) = deployer.plan_rows(world.now)
+    assert row.state == "done" and tree_now(world, LINE.brokers) == set(SHIFTED.links)
+    for name in LINE.brokers:
+        world.crash(name)
+        world.restart(name, True)
+    world.run(50.0)
+    assert tree_now(world, LINE.brokers) == set(SHIFTED.links)

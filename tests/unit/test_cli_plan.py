@@ -55,6 +55,8 @@ def test_steps_and_actions_are_a_table(capsys: pytest.CaptureFixture[str], today
         "plan     2 steps, 2 actions, cost 2",
         "proven   no plan has fewer steps, and with as many none costs less (action set E)",
         "found    by integer program, seed 1",
+        "takes    about 0.48 s and 117 messages; events are held for up to 80 ms where a link moves, "
+        "if links take 10 ms (none is known: --traffic)",
         "",
         "step  action          goes   comes",
         "1     shift(4, 2, 1)  2 - 4  1 - 4",

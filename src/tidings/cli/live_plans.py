@@ -1,26 +1,33 @@
 """A plan and a network that runs: today's tree from what its brokers say, and how far a plan has come.
 
 The tree is asked of every broker that can be reached from the one that is given. Whoever carries the plan out is that
-broker; it is told where the others listen, since it has a link to each for as long as the plan lasts.
+broker; it is told where the others listen, since it has a link to each for as long as the plan lasts. What brokers
+exchange is measured by looking at their tables twice (`diagnosis/traffic.py`).
 """
 
 import asyncio
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidings.cli.output import json_line, show
 from tidings.cli.reach import Reach
-from tidings.diagnosis.network import crawl
+from tidings.diagnosis.network import Network, crawl
+from tidings.diagnosis.traffic import MEASURED, measured_traffic, offers_of, publishing_rates
 from tidings.machine.message import Contact
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.inspector import Inspector, NotInspected
 from tidings.planning.plan import TopologyPlan
+from tidings.planning.traffic import Traffic
 from tidings.planning.tree import OverlayTree, is_tree, link, tree_of
 from tidings.protocols.coordination.messages import AskedPlan, Verb
-from tidings.pubsub.rows import PlannedActionRow, PlanRow
+from tidings.pubsub.rows import BrokerRow, EventRow, PlannedActionRow, PlanRow
+
+if TYPE_CHECKING:
+    from tidings.sim.rehearsal import RehearsedBroker
 
 LOOK_PERIOD = 0.2
 """Seconds between two looks at how far it is."""
@@ -34,11 +41,29 @@ PATIENCE = 60.0
 class LiveTree(msgspec.Struct, frozen=True):
     tree: OverlayTree
     addresses: dict[NodeId, str]
+    deployer: NodeId
+    """The broker that was asked."""
+    network: Network
+    """The tables of all, as they are measured."""
+
+    @property
+    def entries(self) -> int:
+        """Filters and advertisements that a broker may know."""
+        reported = self.network.brokers.values()
+        filters = {row.filter for each in reported for row in each.subscriptions}
+        offers = {row.advertisement for each in reported for row in each.advertisements}
+        return len(filters) + len(offers)
+
+    @property
+    def asked(self) -> BrokerRow:
+        return self.network.brokers[self.deployer].broker
 
 
 async def live_tree(reach: Reach) -> LiveTree:
     """The tree of all brokers that can be reached; `UsageError` where they are none."""
-    network = await crawl((reach.broker,), reach.access, ())
+    async with Inspector(reach.broker, reach.access) as inspector:
+        (own,) = await inspector.table("broker", BrokerRow)
+    network = await crawl((reach.broker,), reach.access, MEASURED)
     if network.unreached:
         gone = network.unreached[0]
         raise UsageError(
@@ -53,7 +78,40 @@ async def live_tree(reach: Reach) -> LiveTree:
         )
     told = {row.broker: row.address for each in network.brokers.values() for row in each.links if row.address}
     addresses = {name: each.broker.listen or told.get(name, "") for name, each in network.brokers.items()}
-    return LiveTree(tree_of(links, network.brokers), addresses)
+    return LiveTree(tree_of(links, network.brokers), addresses, own.broker, network)
+
+
+async def looked_twice(reach: Reach, seconds: float) -> tuple[Network, Network, float]:
+    """With so many seconds in between, or a little more."""
+    before, begun = await crawl((reach.broker,), reach.access, MEASURED), time.monotonic()
+    await asyncio.sleep(seconds)
+    after = await crawl((reach.broker,), reach.access, MEASURED)
+    return before, after, time.monotonic() - begun
+
+
+async def measured(reach: Reach, seconds: float) -> Traffic:
+    """What the brokers exchange."""
+    return measured_traffic(*await looked_twice(reach, seconds))
+
+
+async def rehearsed_brokers(reach: Reach, seconds: float) -> "dict[NodeId, RehearsedBroker]":
+    """What their clients want, and what they publish: by its rate, and the last event of it that is stored."""
+    from tidings.sim.rehearsal import RehearsedBroker, RehearsedOffer
+
+    before, after, span = await looked_twice(reach, seconds)
+    rates, offers = publishing_rates(before, after, span), offers_of(after)
+    found: dict[NodeId, RehearsedBroker] = {}
+    for name, each in after.brokers.items():
+        mine: list[RehearsedOffer] = []
+        async with Inspector(each.broker.listen or reach.broker, reach.access) as inspector:
+            for row in each.publishers:
+                filters, rate = offers.get((name, row.publisher), []), rates.get((name, row.publisher), 0.0)
+                stored = await inspector.table("event", EventRow, f"{row.publisher}/{row.accepted}") if rate else []
+                if filters and stored:
+                    wide = " OR ".join(f"({filter})" for filter in filters)
+                    mine.append(RehearsedOffer(wide, stored[0].attributes, rate))
+        found[name] = RehearsedBroker(tuple(row.filter for row in each.subscriptions), tuple(mine))
+    return found
 
 
 class Followed:

@@ -1,4 +1,4 @@
-"""Files that `tidings plan` reads: trees as TOML, traffic as CSV.
+"""Files that `tidings plan` reads: trees as TOML, traffic as CSV, evaluators of one's own as Python.
 
 A tree is a list of links; brokers are named only where one has no link, or to have unknown names refused:
 
@@ -10,16 +10,22 @@ seconds between them, and either column may be empty or missing:
 
     a,b,rate,latency
     b1,b3,120,0.030
+
+An evaluator is `path/to/file.py:function`, from today's tree, the traffic and the wish to a better tree
+(`planning/evaluators.py`).
 """
 
 import csv
+import importlib.util
 import tomllib
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tidings.model.errors import UsageError
+from tidings.planning.evaluators import EVALUATORS, Evaluator
 from tidings.planning.traffic import Traffic, TrafficRow, traffic_of
 from tidings.planning.tree import OverlayTree, link, tree_of
 
@@ -74,3 +80,22 @@ def read_text(path: Path, option: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"{option} {path}: it cannot be read: {problem}") from None
+
+
+def read_evaluator(name: str, option: str) -> Evaluator:
+    """One of ours by its name, or a function of a file."""
+    if name in EVALUATORS:
+        return EVALUATORS[name]
+    path, _, function = name.rpartition(":")
+    if not path.endswith(".py"):
+        raise UsageError(f"{option} {name}: choose from latency, degree, load, or give path/to/file.py:function")
+    if not Path(path).is_file():
+        raise UsageError(f"{option} {name}: there is no file {path}; write it as path/to/file.py:function")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None, f"{path} is no Python file"
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Evaluator | None = getattr(module, function, None)
+    if not callable(found):
+        raise UsageError(f"{option} {name}: {path} has no function {function!r}")
+    return found

@@ -10,21 +10,22 @@ from pathlib import Path
 from random import Random
 from typing import Annotated
 
-import msgspec
 import typer
 
-from tidings.cli.live_plans import Followed, live_tree, text_of
-from tidings.cli.output import NO, Json, JsonLines, print_json, show, table_lines
-from tidings.cli.plan_files import read_traffic, read_tree
+from tidings.cli.live_plans import Followed, LiveTree, live_tree, measured, rehearsed_brokers, text_of
+from tidings.cli.output import NO, Json, JsonLines, json_line, print_json, show, table_lines
+from tidings.cli.plan_files import read_evaluator, read_traffic, read_tree
+from tidings.cli.plan_text import answer_of, estimate_text, lines_of, lines_of_rehearsal, outcome_text
 from tidings.cli.reach import Reach, reaching
 from tidings.model.errors import UsageError
 from tidings.planning.deadline import plan_by
+from tidings.planning.estimate import PlanEstimate, estimate
 from tidings.planning.evaluators import EVALUATORS, Proposal, Wish, propose
-from tidings.planning.operations import SHIFT, Connected, effects_of
+from tidings.planning.operations import SHIFT
 from tidings.planning.plan import Limits, PlannedChange
 from tidings.planning.planner import PlanOrder
-from tidings.planning.traffic import Traffic, TreeFigures
-from tidings.planning.tree import OverlayTree, named
+from tidings.planning.traffic import Traffic
+from tidings.planning.tree import OverlayTree
 from tidings.pubsub.rows import PlanRow
 
 plans = typer.Typer(
@@ -34,7 +35,18 @@ plans = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-IMPROVEMENTS = ("latency", "degree", "load")
+NO_TRAFFIC = Traffic({}, {})
+
+TrafficFile = Annotated[
+    Path | None, typer.Option(metavar="CSV", help="Columns a,b,rate,latency: what is known of the way between brokers.")
+]
+Measure = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long to look at what brokers exchange, if no table says.")
+]
+Improve = Annotated[
+    str | None,
+    typer.Option(metavar="WHAT", help="A tree with less latency or load, or bounded degree; or file.py:function."),
+]
 
 
 @plans.command("show")
@@ -45,18 +57,15 @@ def show_command(
         typer.Option("--from", metavar="TOML", help="The tree as it is: links = [[a, b], ...]; else the broker's."),
     ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="TOML", help="The tree as it is to be.")] = None,
-    improve: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="Find a tree with less latency or load, or bounded degree.")
-    ] = None,
+    improve: Improve = None,
     drain: Annotated[
         list[str] | None, typer.Option(metavar="BROKER", help="Let nothing pass through it; may be repeated.")
     ] = None,
     add: Annotated[
         list[str] | None, typer.Option(metavar="BROKER", help="Find a place for a new broker; may be repeated.")
     ] = None,
-    traffic: Annotated[
-        Path | None, typer.Option(metavar="CSV", help="Columns a,b,rate,latency: what is measured between brokers.")
-    ] = None,
+    traffic: TrafficFile = None,
+    measure: Measure = 5.0,
     changes: Annotated[int, typer.Option(min=1, max=1000, help="Links that an improvement may change.")] = 10,
     degree_max: Annotated[int | None, typer.Option(min=1, help="Links of a broker, at any time.")] = None,
     actions_max: Annotated[int | None, typer.Option(min=1, help="Actions of a step.")] = None,
@@ -78,10 +87,14 @@ def show_command(
     Example:
       tidings plan show --from today.toml --to goal.toml --svg plan.svg
       tidings plan show --drain b7 --broker 127.0.0.1:7411
+      tidings plan show --improve latency --measure 10 --broker 127.0.0.1:7411
       tidings plan show --from today.toml --improve latency --traffic traffic.csv --changes 5
     """
-    initial = read_tree(today, "--from") if today is not None else asyncio.run(live_tree(reach)).tree
-    table = read_traffic(traffic, "--traffic") if traffic else Traffic({}, {})
+    live = None if today is not None else asyncio.run(live_tree(reach))
+    initial = read_tree(today, "--from") if today is not None else live_of(live).tree
+    table = read_traffic(traffic, "--traffic") if traffic else NO_TRAFFIC
+    if live is not None and to is None:
+        table = with_rates(table, reach, measure)
     wish = Wish(changes_max=changes, degree_max=degree_max, drained=tuple(drain or ()), new=tuple(add or ()))
     goal, proposal = find_goal(initial, to, improve, table, wish)
     order = PlanOrder(
@@ -91,12 +104,13 @@ def show_command(
     )
     over_at = time.monotonic() + seconds
     found = plan_by(initial, goal, Random(seed), order, seconds_left=lambda: over_at - time.monotonic())
+    told = estimated(found, table, live)
     if svg is not None:
         write_picture(svg, found)
     if json:
-        print_json(answer_of(found, proposal, seed))
+        print_json(answer_of(found, proposal, seed, told))
     else:
-        show(*lines_of(found, proposal, seed))
+        show(*lines_of(found, proposal, seed, told))
 
 
 @plans.command("apply")
@@ -106,6 +120,13 @@ def apply_command(
     drain: Annotated[
         list[str] | None, typer.Option(metavar="BROKER", help="Let nothing pass through it; may be repeated.")
     ] = None,
+    improve: Improve = None,
+    traffic: TrafficFile = None,
+    measure: Measure = 5.0,
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="Links that an improvement may change.")] = 10,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="In the simulator, with the network's own tables.")
+    ] = False,
     degree_max: Annotated[int | None, typer.Option(min=1, help="Links of a broker, at any time.")] = None,
     seconds: Annotated[float, typer.Option(min=0, help="Time for the best plan; a quick one is there at once.")] = 10.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the quick plan, which tries at random.")] = 1,
@@ -116,26 +137,75 @@ def apply_command(
     """Change the network while it runs: plan from today's tree, and have the broker carry it out, step by step.
 
     Its brokers need overlay kind "scripted" and routing repair "shift". Each step leaves a tree, nothing is lost or
-    doubled, and order is kept. Ctrl-C ends the watching, not the plan: `tidings plan abort`. Exit code: 0 when it is
-    done, 1 if it was aborted, 2 if there is no such plan, 3 if no broker answers, 4 if that needs a token with the
-    role admin.
+    doubled, and order is kept. With --dry-run the simulator does it, with the network's filters, advertisements and
+    rates, and tells how late events would be; nothing is changed. Ctrl-C ends the watching, not the plan:
+    `tidings plan abort`. Exit code: 0 when it is done, 1 if it was aborted, 2 if there is no such plan, 3 if no broker
+    answers, 4 if that needs a token with the role admin.
 
     \b
     Example:
       tidings plan apply --to goal.toml --broker 127.0.0.1:7411
       tidings plan apply --drain b7 --broker 127.0.0.1:7411
+      tidings plan apply --improve latency --dry-run --broker 127.0.0.1:7411
     """
     live = asyncio.run(live_tree(reach))
-    wish = Wish(changes_max=10, degree_max=degree_max, drained=tuple(drain or ()), new=())
-    goal, _ = find_goal(live.tree, to, None, Traffic({}, {}), wish)
+    table = read_traffic(traffic, "--traffic") if traffic else NO_TRAFFIC
+    if to is None:
+        table = with_rates(table, reach, measure)
+    wish = Wish(changes_max=changes, degree_max=degree_max, drained=tuple(drain or ()), new=())
+    goal, _ = find_goal(live.tree, to, improve, table, wish)
     order = PlanOrder(action_set="E", operations=(SHIFT,), limits=Limits(degree_max=degree_max))
     over_at = time.monotonic() + seconds
     found = plan_by(live.tree, goal, Random(seed), order, seconds_left=lambda: over_at - time.monotonic())
     if not found.plan.actions:
         show("the network is that tree already; there is nothing to do")
         return
+    told = estimated(found, table, live)
     show(f"{len(found.plan.steps)} steps, {len(found.plan.actions)} actions, seed {seed}", to_stderr=json)
-    finish(asyncio.run(Followed(reach, json).carry_out(live, found.plan)))
+    if dry_run:
+        rehearse_plan(found, table, live, reach, measure, is_json=json)
+        return
+    if told is not None:
+        show(estimate_text(told), to_stderr=json)
+    row = asyncio.run(Followed(reach, json).carry_out(live, found.plan))
+    if told is not None and row.state == "done":
+        show(outcome_text(told, row.seconds), to_stderr=json)
+    finish(row)
+
+
+def live_of(live: LiveTree | None) -> LiveTree:
+    assert live is not None
+    return live
+
+
+def with_rates(table: Traffic, reach: Reach, seconds: float) -> Traffic:
+    """What the table does not say is measured; latencies only a table says."""
+    if table.rates or not seconds:
+        return table
+    return Traffic(asyncio.run(measured(reach, seconds)).rates, table.latencies)
+
+
+def estimated(found: PlannedChange, table: Traffic, live: LiveTree | None) -> PlanEstimate | None:
+    if not found.plan.actions or {each.operation for each in found.plan.actions} - {SHIFT, "append", "detach"}:
+        return None
+    deployer = live.deployer if live is not None else found.plan.initial.brokers[0]
+    return estimate(found.plan, table, deployer, 0 if live is None else live.entries)
+
+
+def rehearse_plan(
+    found: PlannedChange, table: Traffic, live: LiveTree, reach: Reach, seconds: float, *, is_json: bool
+) -> None:
+    from tidings.sim.rehearsal import rehearse
+
+    brokers = asyncio.run(rehearsed_brokers(reach, seconds))
+    strategy = "subscription" if live.asked.strategy == "subscription" else "advertisement"
+    rehearsal = rehearse(found.plan, brokers, table, live.deployer, strategy=strategy)
+    if is_json:
+        print(json_line(rehearsal), flush=True)
+    else:
+        show(*lines_of_rehearsal(rehearsal))
+    if rehearsal.state != "done" or rehearsal.lost or rehearsal.twice:
+        raise typer.Exit(NO)
 
 
 @plans.command("status")
@@ -196,10 +266,11 @@ def find_goal(
         raise UsageError("say what the network is to become: one of --to, --improve, --drain and --add")
     if to is not None:
         return read_tree(to, "--to"), None
-    if improve is not None and improve not in IMPROVEMENTS:
-        raise UsageError(f"--improve {improve}: choose from {', '.join(IMPROVEMENTS)}")
-    assert set(IMPROVEMENTS) < set(EVALUATORS)
-    proposal = propose(improve or ("drain" if wish.drained else "grow"), initial, table, wish)
+    if improve is not None:
+        evaluators = {**EVALUATORS, improve: read_evaluator(improve, "--improve")}
+        proposal = propose(improve, initial, table, wish, evaluators)
+    else:
+        proposal = propose("drain" if wish.drained else "grow", initial, table, wish)
     return proposal.goal, proposal
 
 
@@ -210,93 +281,3 @@ def write_picture(path: Path, found: PlannedChange) -> None:
         path.write_text(draw_plan(found.plan), encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"--svg {path}: it cannot be written: {problem}") from None
-
-
-class ActionRow(msgspec.Struct, frozen=True):
-    step: int
-    action: str
-    operation: str
-    brokers: tuple[str, ...]
-    place: int
-    goes: tuple[str, str] | None
-    comes: tuple[str, str] | None
-
-
-def rows_of(found: PlannedChange) -> list[ActionRow]:
-    goal, rows = frozenset(found.plan.goal.links), []
-    for number, step in enumerate(found.plan.steps, 1):
-        for action in step:
-            effects = effects_of(action, goal)
-            goes, comes = (
-                next((each.link for each in some if isinstance(each, Connected)), None)
-                for some in (effects.deletes, effects.adds)
-            )
-            rows.append(ActionRow(number, str(action), action.operation, action.brokers, action.place, goes, comes))
-    return rows
-
-
-def answer_of(found: PlannedChange, proposal: Proposal | None, seed: int) -> dict[str, object]:
-    plan, proof = found.plan, found.proof
-    answer: dict[str, object] = {
-        "seed": seed,
-        "today": {"brokers": plan.initial.brokers, "links": plan.initial.links},
-        "goal": {"brokers": plan.goal.brokers, "links": plan.goal.links},
-        "steps": len(plan.steps),
-        "actions": rows_of(found),
-        "cost": proof.cost,
-        "method": proof.method,
-        "action_set": proof.action_set,
-        "steps_min": proof.steps_min,
-        "cost_min": proof.cost_min,
-    }
-    if proposal is not None:
-        answer["traffic"] = {"before": proposal.before, "after": proposal.after, "model": proposal.model}
-    return answer
-
-
-def lines_of(found: PlannedChange, proposal: Proposal | None, seed: int) -> list[str]:
-    plan, proof = found.plan, found.proof
-    changed = len(set(plan.initial.links) - set(plan.goal.links))
-    lines = [
-        f"today    {len(plan.initial.brokers)} brokers, {len(plan.initial.links)} links, {changed} of which go",
-        f"plan     {len(plan.steps)} steps, {len(plan.actions)} actions, cost {proof.cost:g}",
-        f"proven   {proof_text(found)}",
-        f"found    by {proof.method}, seed {seed}",
-    ]
-    come, go = (
-        sorted(set(a.brokers) - set(b.brokers)) for a, b in ((plan.goal, plan.initial), (plan.initial, plan.goal))
-    )
-    lines += [f"new      {named(come)}"] if come else []
-    lines += [f"leave    {named(go)}"] if go else []
-    if proposal is not None:
-        lines += ["", *gain_lines(proposal)]
-    rows = [
-        [str(row.step), row.action, " - ".join(row.goes or ()), " - ".join(row.comes or ())] for row in rows_of(found)
-    ]
-    return [*lines, *(["", *table_lines(["step", "action", "goes", "comes"], rows)] if rows else [])]
-
-
-def proof_text(found: PlannedChange) -> str:
-    proof, steps = found.proof, len(found.plan.steps)
-    fewest = (
-        "no plan has fewer steps" if proof.steps_min == steps else f"no plan has fewer than {proof.steps_min} steps"
-    )
-    if proof.gap < 1e-9:
-        return f"{fewest}, and with as many none costs less (action set {proof.action_set})"
-    return f"{fewest}, and none costs less than {proof.cost_min:g} (action set {proof.action_set})"
-
-
-def gain_lines(proposal: Proposal) -> list[str]:
-    def cells(figures: TreeFigures) -> list[str]:
-        busiest = f"{figures.load_max:.4g} ({figures.busiest})"
-        return [
-            f"{figures.hops:.3f}",
-            f"{figures.latency * 1000:.1f} ms",
-            busiest,
-            f"{figures.load_mean:.4g}",
-            str(figures.degree_max),
-        ]
-
-    header = ["", "hops", "latency", "events/s of the busiest", "events/s on average", "links"]
-    rows = [["today", *cells(proposal.before)], ["goal", *cells(proposal.after)]]
-    return [*table_lines(header, rows), f"model: {proposal.model}"]

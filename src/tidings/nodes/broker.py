@@ -146,6 +146,7 @@ class BrokerNode(Node):
             neighbours=lambda: self.overlay.neighbours,
             is_steered=isinstance(self.routing, Router) and isinstance(self.routing.repair, ShiftRepair),
             is_open=judge is open_judge,
+            is_kept=lambda: not isinstance(self.overlay, ScriptedOverlay) or self.overlay.is_kept,
         )
         self.edge = Edge(
             node_id,

@@ -4,14 +4,11 @@ Protocols do not import each other; they meet in a node, and these values are th
 
     access      who is at the other end of a link               PeerUp, PeerDown, ClientUp, ClientDown
     overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced, Placed
-    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped,
-                                                                Stranded
+    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped, Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
-    plans       which link takes the place of which              NeighbourWanted, NeighbourUnwanted, ShiftBegun,
-                                                                ShiftStopped, ShiftDecided, ShiftOver
+    plans       which link takes the place of which             NeighbourWanted, NeighboursKept, ShiftBegun, ShiftOver ..
     any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
-    groups      brokers that want the same, and tell each other GroupJoined, GroupLeft, GroupSaid, GroupHeard,
-                                                                GroupViewed
+    groups      brokers that want the same                      GroupJoined, GroupLeft, GroupSaid, GroupHeard, GroupViewed
 
 Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
 broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
@@ -301,8 +298,7 @@ class GroupSaid(Signal, frozen=True):
 
 
 class GroupHeard(Signal, frozen=True):
-    """To routing: they were told in the group of their advertisement, for our own clients, as far as these want them;
-    perhaps out of order."""
+    """To routing: they were told in their group, for our own clients if these want them; perhaps out of order."""
 
     batch: Publications
 
@@ -332,8 +328,8 @@ class NeighbourUnwanted(Signal, frozen=True):
 
 
 class ShiftBegun(Signal, frozen=True):
-    """To routing, at each of the three: the link between `mover` and `old` is to give way to one between `mover` and
-    `new`, which come together under the name of the shift. `old` and `new` are neighbours."""
+    """To routing, at each of the three: the link of `mover` and `old` gives way to one with `new`, a neighbour of
+    `old`, that comes under the name of the shift."""
 
     shift: ReconfigurationId
     mover: NodeId
@@ -359,12 +355,19 @@ class ShiftDecided(Signal, frozen=True):
 
 
 class ShiftOver(Signal, frozen=True):
-    """From routing: this broker has nothing more to do for the shift. At the mover the old link, or if it is not done
-    the new one, may go now."""
+    """From routing: this broker has no more to do for it. At the mover the old link, or else the new one, may go now."""
 
     shift: ReconfigurationId
     is_done: bool
     problem: str = ""
+
+
+class KeepNeighbours(Signal, frozen=True):
+    """To an overlay that is told its neighbours: save them, if the disk has refused it."""
+
+
+class NeighboursKept(Signal, frozen=True):
+    """From the same: they are on the disk, and survive a crash."""
 
 
 # From access: who is at the other end of a link.

@@ -11,8 +11,9 @@ that was cut short in the middle is gone on with from whatever came of it.
     append(i, j)      i asks for the link; both have done it when they are neighbours
     detach(i, j)      i lets go of it; both have done it when they are none
 
-A failure is reported, and forgotten: the next order begins anew. State: the engagement, the action under way. Timers:
-"again" while there is one, "lapse" for a deployer that is gone.
+What is done is reported when it would survive a crash (`NeighboursKept`), since the deployer builds upon it. A failure
+is reported, and forgotten: the next order begins anew. State: the engagement, the action under way, those that are
+done and not kept. Timers: "again" while there is one, "lapse" for a deployer that is gone.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,6 +36,7 @@ from tidings.protocols.coordination.messages import (
 )
 from tidings.protocols.coordination.params import CoordinationParams
 from tidings.pubsub.signals import (
+    KeepNeighbours,
     LinkUnwanted,
     LinkWanted,
     NeighbourUnwanted,
@@ -75,9 +77,17 @@ class OrderedAction(msgspec.Struct):
 
 class PlanAgent:
     def __init__(
-        self, node_id: NodeId, params: CoordinationParams, neighbours: Callable[[], Iterable[NodeId]], is_steered: bool
+        self,
+        node_id: NodeId,
+        params: CoordinationParams,
+        neighbours: Callable[[], Iterable[NodeId]],
+        is_steered: bool,
+        is_kept: Callable[[], bool] = lambda: True,
     ) -> None:
         self.node_id, self.params, self.neighbours, self.is_steered = node_id, params, neighbours, is_steered
+        self.is_kept = is_kept
+        self.unkept: dict[int, OrderedAction] = {}
+        """Those that are done, and not on the disk: not reported yet."""
         self.plan = ""
         self.deployer: NodeId = ""
         self.action: OrderedAction | None = None
@@ -89,6 +99,7 @@ class PlanAgent:
 
     def start(self) -> None:
         self.plan, self.deployer, self.action = "", "", None
+        self.unkept.clear()
         self.done.clear()
         self.asked.clear()
         self.peers.clear()
@@ -106,6 +117,7 @@ class PlanAgent:
         if problem:
             return [Send(sender, Engaged(message.plan, (), problem))]
         if self.plan != message.plan:
+            self.unkept.clear()
             self.done.clear()
         self.plan, self.deployer = message.plan, sender
         here = tuple(self.neighbours())[:ACTION_BROKERS_MAX]
@@ -156,7 +168,7 @@ class PlanAgent:
             return [self.reported(action, "it takes no part in this action")]
         if action.number in self.done or self.is_done(action):
             if self.action is None or self.action.number != action.number:
-                return [self.reported(action)]
+                return self.report_when_kept(action)
             return []
         if self.action is not None:
             if self.action.number == order.number:
@@ -266,7 +278,20 @@ class PlanAgent:
             self.done.add(action.number)
         if action.operation == "shift" and action.names[0] == self.node_id:
             effects.append(LinkUnwanted(action.names[2], AGENT))
-        return [*effects, self.reported(action, problem)] if self.deployer else effects
+        if not self.deployer:
+            return effects
+        return [*effects, *([self.reported(action, problem)] if problem else self.report_when_kept(action))]
+
+    def report_when_kept(self, action: OrderedAction) -> list[Effect]:
+        if self.is_kept():
+            return [self.reported(action)]
+        self.unkept[action.number] = action
+        return [KeepNeighbours()]
+
+    def kept(self) -> list[Effect]:
+        """All that is done would survive a crash."""
+        unkept, self.unkept = self.unkept, {}
+        return [self.reported(action) for action in unkept.values()] if self.deployer else []
 
     def stop(self, reason: str) -> list[Effect]:
         """What has begun and can be undone is; what is decided is finished by routing."""

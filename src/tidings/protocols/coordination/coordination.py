@@ -41,9 +41,11 @@ from tidings.pubsub.rows import View
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
+    KeepNeighbours,
     LinkUnwanted,
     LinkWanted,
     NeighbourDown,
+    NeighboursKept,
     NeighbourUnwanted,
     NeighbourUp,
     NeighbourWanted,
@@ -68,11 +70,11 @@ class Coordination:
     )
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, ClientUp, ClientDown, NeighbourUp, NeighbourDown),
-        *(CarryOut, AbortPlan, ResumePlan, ShiftOver),
+        *(CarryOut, AbortPlan, ResumePlan, ShiftOver, NeighboursKept),
     )
     tells: tuple[type[Signal], ...] = (
         *(LinkWanted, LinkUnwanted),
-        *(NeighbourWanted, NeighbourUnwanted, ShiftBegun, ShiftStopped),
+        *(NeighbourWanted, NeighbourUnwanted, ShiftBegun, ShiftStopped, KeepNeighbours),
     )
 
     def __init__(
@@ -82,9 +84,10 @@ class Coordination:
         neighbours: Callable[[], Iterable[NodeId]] = tuple,
         is_steered: bool = False,
         is_open: bool = False,
+        is_kept: Callable[[], bool] = lambda: True,
     ) -> None:
         self.node_id, self.params, self.is_open = node_id, params or CoordinationParams(), is_open
-        self.agent = PlanAgent(node_id, self.params, neighbours, is_steered)
+        self.agent = PlanAgent(node_id, self.params, neighbours, is_steered, is_kept)
         self.deployer = Deployer(node_id, self.params)
         self.clients: dict[NodeId, ClientUp] = {}
         self.peers: set[NodeId] = set()
@@ -132,6 +135,8 @@ class Coordination:
                 self.clients.pop(client, None)
             case ShiftOver():
                 return self.agent.shift_over(input)
+            case NeighboursKept():
+                return self.agent.kept()
             case CarryOut() | AbortPlan() | ResumePlan():
                 return self.requested(now, input)[1]
             case Fired(key):

@@ -17,7 +17,9 @@ more number each time that an end asks for it, and `Unlinked` says which number 
 undo what was asked after it.
 
 A plan that is carried out by brokers themselves asks by signals (`NeighbourWanted`, `NeighbourUnwanted`). Its link
-changes hands at one end, the one that moves, and what that end has left it does not take back unasked.
+changes hands at one end, the one that moves, and what that end has left it does not take back unasked. Where changes
+are to survive a crash, the overlay says when they do (`NeighboursKept`): before that nobody may count on them. A disk
+that is full is tried again with whatever happens next, and when it is asked for.
 
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`, `NeighbourReplaced`, `LinkWanted` and
 `LinkUnwanted`. No timers. A stream that breaks takes the neighbour down, and its return brings it up again.
@@ -34,16 +36,18 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.machine.effects import Drop, Effect, Load, Save, Send
-from tidings.machine.inputs import Input, Loaded, Received, Request, Signal
+from tidings.machine.inputs import Input, Loaded, Received, Request, Saved, Signal
 from tidings.machine.message import Contact
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Linked, Unlinked
 from tidings.pubsub.signals import (
+    KeepNeighbours,
     Level,
     LinkUnwanted,
     LinkWanted,
     NeighbourDown,
     NeighbourReplaced,
+    NeighboursKept,
     NeighbourUnwanted,
     NeighbourUp,
     NeighbourWanted,
@@ -160,9 +164,12 @@ class ScriptedOverlay:
     messages: tuple[type, ...] = (Linked, Unlinked)
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, AddNeighbour, RemoveNeighbour, TellReplaced),
-        *(NeighbourWanted, NeighbourUnwanted, ShiftDecided),
+        *(NeighbourWanted, NeighbourUnwanted, ShiftDecided, KeepNeighbours),
     )
-    tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted)
+    tells: tuple[type[Signal], ...] = (
+        *(NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted),
+        NeighboursKept,
+    )
     level = Level.PATHS
     is_tree = True
 
@@ -174,6 +181,10 @@ class ScriptedOverlay:
         self.undecided: dict[NodeId, None] = {}
         """Neighbours for the sake of a shift that is not decided: after a crash they are none."""
         self.saved = b""
+        self.saving = 0
+        """How often it was ordered and not answered."""
+        self.is_unsaved = False
+        """The disk has refused the last one."""
         self.contacts: dict[NodeId, Contact] = {}
         self.left: dict[NodeId, None] = {}
         """Neighbours that we left by a plan. One that has not heard of it, or has forgotten it in a crash, may say
@@ -193,7 +204,13 @@ class ScriptedOverlay:
         waiting = [name for name in self.wanted if name not in self.neighbours]
         return f"not yet linked with {', '.join(waiting)}" if waiting else ""
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether a crash would leave us the neighbours that we are to have now."""
+        return not self.saving and not self.is_unsaved
+
     def start(self, now: float) -> list[Effect]:
+        self.saving = 0
         effects = [effect for name in list(self.peers) for effect in self.lose(name, STARTED_AGAIN)]
         place = [Placed(self.params.above, self.params.depth)] if self.is_telling_places else []
         if self.params.is_durable:
@@ -201,8 +218,16 @@ class ScriptedOverlay:
         return [*effects, *place, *(LinkWanted(Contact(name), USER) for name in self.wanted)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        if type(input) is Saved:
+            return self.answered(input)
         effects = self.take(now, input)
         return effects if not self.params.is_durable or type(input) is Loaded else [*effects, *self.keep()]
+
+    def answered(self, saved: Saved) -> list[Effect]:
+        """One of ours is on the disk, or is not."""
+        self.saving = max(0, self.saving - 1)
+        self.is_unsaved = saved.error is not None
+        return [NeighboursKept()] if self.is_kept else []
 
     def loaded(self, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What a plan has made of us before we started."""
@@ -223,9 +248,10 @@ class ScriptedOverlay:
         wanted = [name for name in self.wanted if name not in self.left and name not in self.undecided]
         kept = KeptNeighbours([self.contacts.get(name, Contact(name)) for name in wanted], list(self.left))
         data = msgspec.json.encode(kept)
-        if data == self.saved or (not self.saved and not self.left):
+        is_as_before = data == self.saved and not (self.is_unsaved and not self.saving)
+        if is_as_before or (not self.saved and not self.left):
             return []
-        self.saved = data
+        self.saved, self.saving = data, self.saving + 1
         return [Save(KEPT, data)]
 
     def take(self, now: float, input: Input) -> list[Effect]:
