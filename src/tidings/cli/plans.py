@@ -26,6 +26,7 @@ from tidings.planning.plan import Limits, PlannedChange
 from tidings.planning.planner import PlanOrder
 from tidings.planning.traffic import Traffic
 from tidings.planning.tree import OverlayTree
+from tidings.protocols.routing.params import StrategyName
 from tidings.pubsub.rows import PlanRow
 
 plans = typer.Typer(
@@ -198,7 +199,7 @@ def rehearse_plan(
     from tidings.sim.rehearsal import rehearse
 
     brokers = asyncio.run(rehearsed_brokers(reach, seconds))
-    strategy = "subscription" if live.asked.strategy == "subscription" else "advertisement"
+    strategy: StrategyName = "subscription" if live.asked.strategy == "subscription" else "advertisement"
     rehearsal = rehearse(found.plan, brokers, table, live.deployer, strategy=strategy)
     if is_json:
         print(json_line(rehearsal), flush=True)

@@ -6,9 +6,9 @@ Protocols do not import each other; they meet in a node, and these values are th
     overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced, Placed
     routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped, Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
-    plans       which link takes the place of which             NeighbourWanted, NeighboursKept, ShiftBegun, ShiftOver ..
+    plans       which link takes the place of which             NeighbourWanted, NeighboursKept, ShiftBegun, ...
     any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
-    groups      brokers that want the same                      GroupJoined, GroupLeft, GroupSaid, GroupHeard, GroupViewed
+    groups      brokers that want the same                      GroupJoined, GroupLeft, GroupSaid, GroupHeard, ...
 
 Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
 broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
@@ -355,7 +355,7 @@ class ShiftDecided(Signal, frozen=True):
 
 
 class ShiftOver(Signal, frozen=True):
-    """From routing: this broker has no more to do for it. At the mover the old link, or else the new one, may go now."""
+    """From routing: this broker has no more to do for it. At the mover the old link, or else the new one, may go."""
 
     shift: ReconfigurationId
     is_done: bool
