@@ -2,12 +2,15 @@
 
 The tree is asked of every broker that can be reached from the one that is given. Whoever carries the plan out is that
 broker; it is told where the others listen, since it has a link to each for as long as the plan lasts. What brokers
-exchange is measured by looking at their tables twice (`diagnosis/traffic.py`).
+exchange is measured by looking at their tables twice (`diagnosis/traffic.py`). How far they are from each other nobody
+asks them: without a table they are taken to be as far as their answers take to come here, the mean of both, which is
+right where the command runs beside them.
 """
 
 import asyncio
 import sys
 import time
+from statistics import median
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +25,7 @@ from tidings.model.identity import NodeId
 from tidings.net.inspector import Inspector, NotInspected
 from tidings.planning.plan import TopologyPlan
 from tidings.planning.traffic import Traffic
-from tidings.planning.tree import OverlayTree, is_tree, link, tree_of
+from tidings.planning.tree import Link, OverlayTree, is_tree, link, tree_of
 from tidings.protocols.coordination.messages import AskedPlan, Verb
 from tidings.pubsub.rows import BrokerRow, EventRow, PlannedActionRow, PlanRow
 
@@ -34,6 +37,8 @@ LOOK_PERIOD = 0.2
 
 OVER = ("done", "aborted")
 BAR_CHARS = 30
+LOOKS, ASKED_AT_ONCE = 9, 16
+"""For how far away brokers are: times that each is asked, and brokers at the same time."""
 PATIENCE = 60.0
 """Seconds for which a broker that carries a plan out may not answer, because it starts again, say."""
 
@@ -79,6 +84,24 @@ async def live_tree(reach: Reach) -> LiveTree:
     told = {row.broker: row.address for each in network.brokers.values() for row in each.links if row.address}
     addresses = {name: each.broker.listen or told.get(name, "") for name, each in network.brokers.items()}
     return LiveTree(tree_of(links, network.brokers), addresses, own.broker, network)
+
+
+async def latencies_from_here(reach: Reach, live: LiveTree) -> dict[Link, float]:
+    """Half of what a broker takes to answer, the median of some times; of two brokers the mean."""
+    room = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def one_way(name: NodeId) -> float:
+        async with room, Inspector(live.addresses.get(name) or reach.broker, reach.access) as inspector:
+            spans = []
+            for _ in range(LOOKS):
+                begun = time.monotonic()
+                await inspector.table("plan", PlanRow)
+                spans.append(time.monotonic() - begun)
+            return median(spans) / 2
+
+    names = live.tree.brokers
+    ways = dict(zip(names, await asyncio.gather(*map(one_way, names)), strict=True))
+    return {link(a, b): (ways[a] + ways[b]) / 2 for place, a in enumerate(names) for b in names[place + 1 :]}
 
 
 async def looked_twice(reach: Reach, seconds: float) -> tuple[Network, Network, float]:

@@ -12,7 +12,15 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.live_plans import Followed, LiveTree, live_tree, measured, rehearsed_brokers, text_of
+from tidings.cli.live_plans import (
+    Followed,
+    LiveTree,
+    latencies_from_here,
+    live_tree,
+    measured,
+    rehearsed_brokers,
+    text_of,
+)
 from tidings.cli.output import NO, Json, JsonLines, json_line, print_json, show, table_lines
 from tidings.cli.plan_files import read_evaluator, read_traffic, read_tree
 from tidings.cli.plan_text import answer_of, estimate_text, lines_of, lines_of_rehearsal, outcome_text
@@ -94,8 +102,8 @@ def show_command(
     live = None if today is not None else asyncio.run(live_tree(reach))
     initial = read_tree(today, "--from") if today is not None else live_of(live).tree
     table = read_traffic(traffic, "--traffic") if traffic else NO_TRAFFIC
-    if live is not None and to is None:
-        table = with_rates(table, reach, measure)
+    if live is not None:
+        table = completed(table, live, reach, 0.0 if to is not None else measure, improve)
     wish = Wish(changes_max=changes, degree_max=degree_max, drained=tuple(drain or ()), new=tuple(add or ()))
     goal, proposal = find_goal(initial, to, improve, table, wish)
     order = PlanOrder(
@@ -151,8 +159,7 @@ def apply_command(
     """
     live = asyncio.run(live_tree(reach))
     table = read_traffic(traffic, "--traffic") if traffic else NO_TRAFFIC
-    if to is None:
-        table = with_rates(table, reach, measure)
+    table = completed(table, live, reach, 0.0 if to is not None else measure, improve)
     wish = Wish(changes_max=changes, degree_max=degree_max, drained=tuple(drain or ()), new=())
     goal, _ = find_goal(live.tree, to, improve, table, wish)
     order = PlanOrder(action_set="E", operations=(SHIFT,), limits=Limits(degree_max=degree_max))
@@ -179,11 +186,19 @@ def live_of(live: LiveTree | None) -> LiveTree:
     return live
 
 
-def with_rates(table: Traffic, reach: Reach, seconds: float) -> Traffic:
-    """What the table does not say is measured; latencies only a table says."""
-    if table.rates or not seconds:
-        return table
-    return Traffic(asyncio.run(measured(reach, seconds)).rates, table.latencies)
+def completed(table: Traffic, live: LiveTree, reach: Reach, seconds: float, improve: str | None) -> Traffic:
+    """What the table does not say is measured."""
+    rates, latencies = table.rates, table.latencies
+    if not latencies:
+        latencies = asyncio.run(latencies_from_here(reach, live))
+    if not rates and seconds:
+        rates = asyncio.run(measured(reach, seconds)).rates
+        if improve is not None and not rates:
+            raise UsageError(
+                f"--improve {improve}: in {seconds:g} s no event went from one broker to another; look for longer "
+                "(--measure 60), or give a table of what usually does (--traffic)"
+            )
+    return Traffic(rates, latencies)
 
 
 def estimated(found: PlannedChange, table: Traffic, live: LiveTree | None) -> PlanEstimate | None:
