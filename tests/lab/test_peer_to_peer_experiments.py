@@ -3,6 +3,7 @@
 import pytest
 
 from tidings.lab.peer_to_peer import e8, e9, e10
+from tidings.lab.peer_to_peer.feeds import e11, e12
 from tidings.trace.writers import RingBuffer
 
 
@@ -22,3 +23,18 @@ def test_memory_and_messages_of_many_nodes_are_measured() -> None:
     found = e10.run("", {"nodes": 200, "seconds": 65.0}, 1, RingBuffer(1))
     assert found["received|"] > 200
     assert 0.01 < found["memory|"] < 50.0
+
+
+def test_ways_along_a_tree_of_readers_on_a_plane_are_nearly_straight() -> None:
+    """Shape only: a quarter of an hour."""
+    found = e11.run("", {"readers": 25, "children_max": 3, "seconds": 900.0}, 1, RingBuffer(1))
+    assert found["in the tree|"] == 1.0 and found["noise|"] == 0.0
+    assert 1.0 <= found["stretch|mean"] < 1.5
+
+
+def test_readers_mend_their_tree_after_half_of_them_failed() -> None:
+    """Shape only: 20 readers, and 20 minutes."""
+    found = e12.run("", {"readers": 20, "seconds": 1200.0}, 1, RingBuffer(1))
+    assert found["delivered|"] == 1.0 and found["noise|"] == 0.0
+    assert 1.0 <= found["copies|"] <= 1.05
+    assert found["recovery|after the failure"] <= 180.0 and found["recovery|after the return"] <= 180.0

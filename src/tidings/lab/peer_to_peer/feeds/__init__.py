@@ -1,0 +1,1 @@
+"""Feeds without servers (Rappel)."""
