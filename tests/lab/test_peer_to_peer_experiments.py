@@ -3,7 +3,7 @@
 import pytest
 
 from tidings.lab.peer_to_peer import e8, e9, e10
-from tidings.lab.peer_to_peer.feeds import e11, e12
+from tidings.lab.peer_to_peer.feeds import e6, e11, e12, e13
 from tidings.trace.writers import RingBuffer
 
 
@@ -38,3 +38,14 @@ def test_readers_mend_their_tree_after_half_of_them_failed() -> None:
     assert found["delivered|"] == 1.0 and found["noise|"] == 0.0
     assert 1.0 <= found["copies|"] <= 1.05
     assert found["recovery|after the failure"] <= 180.0 and found["recovery|after the return"] <= 180.0
+
+
+def test_false_positives_are_near_the_formula() -> None:
+    found = e6.run("", {"probes": 20_000}, 1, RingBuffer(1))
+    assert all(0.5 < found[f"by the formula|{read} feeds"] < 1.5 for read in e6.READ)
+
+
+def test_stretch_is_measured_near_the_publisher_and_far_from_it() -> None:
+    """Shape only: 24 readers."""
+    found = e13.run("", {"readers": 24, "seconds": 600.0}, 1, RingBuffer(1))
+    assert found["stretch|farthest quarter"] >= 1.0 and found["noise|"] == 0.0
