@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from tests.worlds.loopback import Broker, connect
 from tests.worlds.origins import Origin, origin
 from tests.worlds.sockets import PATIENT, QUIET, play, until
 from tidings.net.errors import HostError
@@ -211,6 +212,23 @@ def test_a_publisher_signs_and_readers_take_nothing_else(tmp_path: Path) -> None
             assert suspicious.shelf.count(feed) == 0
 
     play(scenario())
+
+
+def test_items_are_events_of_a_broker_and_a_filter_works_on_them() -> None:
+    async def scenario(server: Origin) -> None:
+        for number, title in enumerate(("Spark 4.2 is out", "nothing of interest")):
+            server.publish(str(number), title)
+        async with Broker() as broker, connect(broker.url) as client:
+            subscription = await client.subscribe("type = 'feed.item' AND title LIKE '%Spark%'")
+            async with peer(broker=broker.url) as one:
+                one.subscribe(server.feed)
+                event = await anext(aiter(subscription))
+                assert event.attributes["feed"] == server.feed and event.attributes["title"] == "Spark 4.2 is out"
+                assert one.bridge is not None
+                await until(lambda: one.bridge is not None and one.bridge.published == 2)
+
+    with origin() as server:
+        play(scenario(server))
 
 
 def test_of_eight_that_find_nobody_at_the_same_moment_one_is_left_that_polls() -> None:

@@ -17,6 +17,7 @@ from tests.worlds.origins import Scripted, origin
 from tidings.model.bounds import FEED_PAYLOAD_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.feeds.atom import atom, index_page, slug_of
+from tidings.net.feeds.bridge import event_of
 from tidings.net.feeds.entries import (
     DOCUMENT_BYTES_MAX,
     FeedEntry,
@@ -146,6 +147,28 @@ def test_what_a_peer_sends_as_an_item_is_one_or_refused(data: bytes) -> None:
         assert decode_entry(data).key
     except NoFeed:
         return
+
+
+def test_what_a_peer_sends_is_made_what_an_origin_could_have_had() -> None:
+    hostile = FeedEntry(
+        "k\x00\n" + "x" * 10_000, "a\x1bb", "javascript:alert(1)", published=float("inf"), content="\x01c"
+    )
+    entry = decode_entry(encode_entry(hostile))
+    assert len(entry.key) <= 4096 and (entry.title, entry.link, entry.published, entry.content) == ("ab", "", 0.0, "c")
+    assert decode_entry(encode_entry(entry)) == entry, "once is enough"
+    shown = atom(ShelvedFeed(URL, "", "", "", b"", 0.0, None), [ShelvedItem(entry, 1.0)], "http://127.0.0.1/f/x")
+    ElementTree.fromstring(shown)
+
+
+@given(st.builds(FeedEntry, st.text(min_size=1), st.text(), st.text(), st.text(), st.text(), st.text()))
+def test_any_item_of_a_peer_makes_a_feed_that_is_xml(entry: FeedEntry) -> None:
+    try:
+        made = decode_entry(encode_entry(entry))
+    except (NoFeed, UnicodeEncodeError):
+        return
+    feed = ShelvedFeed(URL, made.title, made.link, "", b"", 0.0, None)
+    ElementTree.fromstring(atom(feed, [ShelvedItem(made, 1.0)], "http://127.0.0.1/f/x"))
+    assert event_of(URL, made).attributes["feed"] == URL
 
 
 @pytest.mark.parametrize(

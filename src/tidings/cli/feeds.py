@@ -59,6 +59,7 @@ def run(
     public: Annotated[str, typer.Option(metavar="HOST:PORT", help="The same as others see it, if it differs.")] = "",
     http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where feed readers of this machine find us.")] = HTTP,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep feeds and items here, over restarts.")] = None,
+    broker: Annotated[str, typer.Option(metavar="HOST:PORT", help="Also publish items as events of this broker.")] = "",
     interval: Annotated[str, typer.Option(help="Time between two questions to the same origin.")] = "10m",
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Also feeds on this machine and on private networks.")
@@ -83,6 +84,7 @@ def run(
         contacts=tuple(contact or ()),
         http=parse_address(http, "--http"),
         data=data,
+        broker=broker,
         insecure=insecure,
         polls=PollParams(interval=read_span(interval, "--interval"), allow_private=allow_private),
     )

@@ -25,6 +25,8 @@ ENTRIES_MAX = 500
 TEXT_BYTES_MAX = 4 * 1024
 CONTENT_BYTES_MAX = 200 * 1024
 CATEGORIES_MAX = 32
+TIME_MAX = 250e9
+"""Seconds since 1970: the year 9892."""
 ENTITY = re.compile(rb"<!ENTITY", re.IGNORECASE)
 NULLS = re.compile(rb"\x00")
 
@@ -67,14 +69,32 @@ decoder = msgspec.msgpack.Decoder(FeedEntry)
 
 
 def decode_entry(data: bytes) -> FeedEntry:
-    """What a peer sent: anything. NoFeed where it is no item."""
+    """What a peer sent: anything. It is made what an origin could have had; NoFeed where it is no item."""
     try:
         entry = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise NoFeed(f"a peer sent what is no item: {problem}") from None
-    if not entry.key:
+    made = FeedEntry(
+        key=cut(entry.key),
+        title=cut(entry.title),
+        link=web_link(entry.link),
+        author=cut(entry.author),
+        summary=clean(entry.summary),
+        content=clean(entry.content),
+        categories=tuple(cut(it) for it in entry.categories[:CATEGORIES_MAX]),
+        published=moment(entry.published),
+        updated=moment(entry.updated),
+        feed_title=cut(entry.feed_title),
+        feed_link=web_link(entry.feed_link),
+    )
+    if not made.key:
         raise NoFeed("a peer sent an item without a key")
-    return entry
+    return made
+
+
+def moment(seconds: float) -> float:
+    """As much of a time as any calendar has."""
+    return seconds if 0 <= seconds < TIME_MAX else 0.0
 
 
 def read_feed(data: bytes, url: str) -> FeedDocument:

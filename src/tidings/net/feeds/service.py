@@ -24,6 +24,7 @@ from tidings.model.identity import NodeId
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.errors import HostError
 from tidings.net.feeds.atom import ATOM, HTML, atom, index_page, slug_of
+from tidings.net.feeds.bridge import Bridge
 from tidings.net.feeds.entries import FeedDocument, NoFeed, check_feed_url, cut, decode_entry, encode_entry, web_link
 from tidings.net.feeds.item_shelf import ItemShelf, ShelvedFeed
 from tidings.net.feeds.local import (
@@ -85,6 +86,9 @@ class FeedSettings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     """Plain text beyond this machine. Feeds are public; what a reader of yours reads is seen by who is on the way."""
 
+    broker: str = ""
+    """Where items go as events (`bridge.py`), as an address or a URL; empty for nowhere."""
+
     polls: PollParams = PollParams()
     trees: TreeParams = TreeParams(cache=50)
     host: HostParams = HostParams()
@@ -120,6 +124,7 @@ class FeedService:
         )
         self.polls = Polls(settings.polls, self.rng, self.found, self.log)
         self.door = LocalDoor(settings.http, self.serve)
+        self.bridge = Bridge(broker_url(settings.broker), self.log) if settings.broker else None
         self.adopted: dict[str, int] = {}
         """Feeds that we publish for all, with the reign."""
         self.slugs: dict[str, str] = {}
@@ -149,6 +154,8 @@ class FeedService:
             if feed.publisher != self.name:
                 self.begin(feed)
         self.task = asyncio.create_task(self.take_items())
+        if self.bridge is not None:
+            self.bridge.start()
 
     async def stop(self) -> None:
         """Hands over what is ours, says goodbye, keeps what is to be kept."""
@@ -162,6 +169,8 @@ class FeedService:
             publishing.cancel()
         await asyncio.gather(*self.publishing.values(), return_exceptions=True)
         await self.polls.stop()
+        if self.bridge is not None:
+            await self.bridge.stop()
         await self.door.stop()
         await self.host.stop()
         if self.task is not None:
@@ -277,6 +286,8 @@ class FeedService:
             self.shelf.describe(feed, cut(entry.feed_title), web_link(entry.feed_link))
         if self.shelf.is_news(feed, entry):
             self.shelf.put(feed, entry, time.time())
+            if self.bridge is not None:
+                self.bridge.put(feed, entry)
 
     # Readers.
 
@@ -325,6 +336,7 @@ class FeedService:
             "items": self.received,
             "missed": self.missed,
             "refused": self.refused,
+            "bridged": self.bridge.published if self.bridge is not None else 0,
             "messages_sent": counts.stream_messages_sent,
             "messages_received": counts.stream_messages_received,
         }
@@ -377,6 +389,10 @@ class FeedChange(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError("say what to add or what to remove")
         if self.key and (len(self.key) != 64 or not all(it in "0123456789abcdef" for it in self.key)):
             raise ValueError("a key is 64 hexadecimal digits")
+
+
+def broker_url(text: str) -> str:
+    return text if "://" in text or text == "memory:" else f"tidings://{text}"
 
 
 def free_port(host: str) -> int:
