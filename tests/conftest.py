@@ -71,7 +71,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     folder = tmp_path_factory.mktemp("spark")
     # Quick to start rather than quick to run; benchmarks must not use this.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "scratch")}
+    settings = {
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "scratch"),
+        # Tables of tests are small, and parts of a shuffle are files.
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "4",
+    }
     session = open_session("local[2,2]", java_options=java, settings=settings)
     yield session
     session.stop()
