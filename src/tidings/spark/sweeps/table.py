@@ -116,7 +116,8 @@ class SweepTable:
 
         rows = self.rows()
         try:
-            found = rows.where(F.col("table").isin(ENDS, RESULTS)).select("wave", "table", "run").distinct().collect()
+            # As they stand: few are there twice, and to find those would take a shuffle.
+            found = rows.where(F.col("table").isin(ENDS, RESULTS)).select("wave", "table", "run").collect()
         except Exception as problem:
             raise self.refused(problem) from problem
         waves = sorted({row.wave for row in found if row.table == ENDS})
@@ -124,7 +125,7 @@ class SweepTable:
         places = [(row.wave, row.run) for row in found if row.table == RESULTS and row.wave in ended]
         for wave, run in places:
             latest[run] = max(wave, latest.get(run, wave))
-        return Counting(waves, sorted((wave, run) for wave, run in places if latest[run] != wave))
+        return Counting(waves, sorted({(wave, run) for wave, run in places if latest[run] != wave}))
 
     def of(self, table: str, columns: Sequence[str], counting: Counting | None = None) -> "DataFrame":
         """Rows that count."""
