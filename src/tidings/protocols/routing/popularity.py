@@ -88,7 +88,7 @@ class Popularity:
         phi: float,
         behind: Callable[[NodeId, AdvertisementId], Tally],
         rank: Callable[[AdvertisementId], int] = lambda advertisement: 1,
-        foreseen: Callable[[AdvertisementId], float | None] = lambda advertisement: None,
+        foreseen: Callable[[AdvertisementId], float | None] | None = None,
     ) -> None:
         self.capacity, self.phi, self.behind, self.rank = capacity, phi, behind, rank
         self.foreseen = foreseen
@@ -160,6 +160,8 @@ class Popularity:
 
     def expect(self) -> dict[StreamKey, float]:
         """The rates of the next interval."""
+        if self.foreseen is None:
+            return {key: stream.rate for key, stream in self.streams.items()}
         most: dict[AdvertisementId, float] = {}
         for (_, advertisement), stream in self.streams.items():
             most[advertisement] = max(stream.rate, most.get(advertisement, 0.0))

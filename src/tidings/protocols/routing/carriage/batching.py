@@ -34,6 +34,7 @@ from tidings.model.bounds import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX, PUBL
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.around import do_ascend
 from tidings.protocols.routing.carriage.carriage import Parcel
+from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carriage.popular import NO_NEIGHBOUR, PopularCarriage, lost
 from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
@@ -209,8 +210,10 @@ class BatchingCarriage(PopularCarriage):
         return [Matched(part, wanted[run]) for run, part in zip(runs, taken_apart(gathered), strict=True)]
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
-        if source is None or self.carried is None:
-            return super().pass_on(now, source, parcels)
+        if self.carried is None or source is None:
+            if self.is_bystander and source is not None:
+                return PlainCarriage.pass_on(self, now, source, parcels)
+            return PopularCarriage.pass_on(self, now, source, parcels)
         counts = self.publishes or self.params.notes_forwards
         effects = self.arm(now) if counts else []
         for neighbour, parcel in parcels:

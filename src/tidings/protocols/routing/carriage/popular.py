@@ -53,13 +53,13 @@ class PopularCarriage(PlainCarriage):
         self.carrier = carrier
         assert carrier.census is not None, "popularity needs counts"
         params = carrier.params
-        self.popularity = Popularity(
-            params.units_per_second, params.phi, carrier.census.toward, self.rank, self.foreseen
-        )
+        self.popularity = Popularity(params.units_per_second, params.phi, carrier.census.toward, self.rank)
         self.rates_foreseen: dict[str, float] = {}
         """By advertisement or publisher, for now."""
         self.last = Evaluation(0, 0, 0.0, 0.0, 0.0)
         self.is_timed = False
+        self.is_bystander = not params.notes_forwards
+        """Whoever has no publisher decides nothing, and need not count."""
         self.diverted: dict[str, int] = {"tree": 0, "diverted": 0}
         """Publications of our clients times links, by the way they took, while some streams were not popular."""
 
@@ -70,8 +70,6 @@ class PopularCarriage(PlainCarriage):
         return RANKS[self.latency(advertisement)]
 
     def foreseen(self, advertisement: AdvertisementId) -> float | None:
-        if not self.rates_foreseen:
-            return None
         chosen = self.carrier.tables.chosen(advertisement)
         publisher = chosen[1].publisher if chosen is not None else ""
         return self.rates_foreseen.get(advertisement, self.rates_foreseen.get(publisher))
@@ -80,6 +78,7 @@ class PopularCarriage(PlainCarriage):
         return self.latencies.get(advertisement, "any")
 
     def offered(self, advertisement: AdvertisementId, latency: Latency) -> None:
+        self.is_bystander = False
         self.latencies.pop(advertisement, None)
         if latency != "any":
             self.latencies[advertisement] = latency
@@ -92,15 +91,20 @@ class PopularCarriage(PlainCarriage):
         self.is_timed = False
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
-        if source is not None and not self.publishes and not self.params.notes_forwards:
-            # Whoever has no publisher decides nothing, and need not count.
-            return super().pass_on(now, source, parcels)
+        if self.is_bystander and source is not None:
+            return PlainCarriage.pass_on(self, now, source, parcels)
         effects = [] if self.is_timed else self.arm(now)
         if not (self.popularity.has_unpopular or self.is_diverting or self.params.notes_forwards):
-            offer = self.popularity.offer
+            # The usual case, in which counting is all that popularity costs.
+            streams = self.popularity.streams
             for neighbour, parcel in parcels:
-                offer(neighbour, parcel.advertisement, len(parcel.numbers))
-            return effects + super().pass_on(now, source, parcels)
+                stream = streams.get((neighbour, parcel.advertisement))
+                if stream is None:
+                    self.popularity.offer(neighbour, parcel.advertisement, len(parcel.numbers))
+                else:
+                    stream.count += len(parcel.numbers)
+            passed = PlainCarriage.pass_on(self, now, source, parcels)
+            return effects + passed if effects else passed
         on_tree: list[Parcel] = []
         for neighbour, parcel in parcels:
             count = len(parcel.numbers)
@@ -166,6 +170,7 @@ class PopularCarriage(PlainCarriage):
                 self.popularity.capacity = units_per_second
             case RatesForeseen(rates):
                 self.rates_foreseen = dict(rates[:STREAMS_MAX])
+                self.popularity.foreseen = self.foreseen if rates else None
         return []
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]:
@@ -173,6 +178,7 @@ class PopularCarriage(PlainCarriage):
 
     def evaluate(self, now: float) -> list[Effect]:
         self.is_timed = False
+        self.is_bystander = not (self.publishes or self.params.notes_forwards)
         if not self.popularity.streams:
             return []
         self.last = self.popularity.evaluate(self.params.evaluated_every)
@@ -225,6 +231,7 @@ class PopularCarriage(PlainCarriage):
     def check(self) -> None:
         super().check()
         self.popularity.check()
+        assert not (self.is_bystander and self.publishes), "counts nothing, and has a publisher"
         assert self.latencies.keys() <= self.carrier.tables.offers_of[None].keys(), "asked for what nobody offers"
 
 
