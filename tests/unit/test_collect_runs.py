@@ -249,6 +249,15 @@ class Forever(Job, frozen=True):
         return b""
 
 
+def test_a_source_that_was_given_up_comes_back_and_is_taken_up_again() -> None:
+    world = relayed_world(lost_after=3.0)
+    world.shelves["y"].files["slow"] = Random(8).randbytes(3_000_000)
+    world.start("t")
+    world.simulator.call_at(9.0, lambda: world.simulator.crash("x"))
+    world.simulator.call_at(30.0, lambda: world.simulator.restart("x", keep_state=False))
+    same(world, "t", world.run("t"))
+
+
 def test_the_coordinator_dies_and_the_sink_takes_its_place() -> None:
     world = relayed_world()
     world.start("t", coordinator="z", sources=("x", "y"))
@@ -320,7 +329,7 @@ def test_whatever_happens_on_the_way_files_are_byte_for_byte_what_they_were(seed
     rates = {pair: 10 ** draws.uniform(4.5, 6.0) for pair in all_pairs(hosts, 0)}
     believed = {pair: rate * 4 ** draws.uniform(-1, 1) for pair, rate in rates.items()}
     world = CollectWorld(
-        files(seed, hosts, 250), rates, params=params(period=draws.choice([2.0, 5.0, 15.0]), lost_after=14.0),
+        files(seed, hosts, 250), rates, params=params(period=draws.choice([2.0, 5.0, 15.0]), lost_after=20.0),
         seed=seed, believed_bps=believed,
     )  # fmt: skip
     coordinator = draws.choice(hosts) if draws.below(2) else "h0"

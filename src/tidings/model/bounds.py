@@ -397,11 +397,14 @@ FEED_NEAREST_MAX = 16
 
 # Collections of files.
 
-BLOCK_BYTES_MAX = 512 * 1024
+BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 1024, 512 * 1024
 """Of a file in one message."""
 
-COLLECTION_BLOCKS_MAX = 2**30
-"""Of one collection, and of one source in it."""
+COLLECTION_BLOCKS_MAX = 2**22
+"""Of one source: a terabyte in blocks of 256 KiB. Each is a number that is kept."""
+
+COLLECTION_SUM_MAX = 2**24
+"""Of all sources of a collection together."""
 
 FILES_MAX = 100_000
 """That one source gives to one collection."""

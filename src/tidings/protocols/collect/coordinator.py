@@ -23,7 +23,7 @@ from random import Random
 
 from tidings.machine.effects import CancelTimer, Compute, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal
-from tidings.model.bounds import COLLECTIONS_MAX
+from tidings.model.bounds import COLLECTION_SUM_MAX, COLLECTIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.planning.flows.plan import CollectionPlan
 from tidings.protocols.collect.coordinator_state import Coordinated, PlanJob
@@ -46,6 +46,7 @@ from tidings.pubsub.signals import PeerDown, PeerUp
 
 NOT_ASKED = "answers what was not asked"
 TOO_MANY = "as many collections as are allowed are coordinated here already"
+TOO_MUCH = "a collection of more blocks than are planned for"
 RATE_OPEN = 1e9
 """Blocks a second that are as good as no plan for a rate: the window is then as wide as it may be."""
 
@@ -120,6 +121,8 @@ class Coordinator:
     # Beginning.
 
     def begin(self, now: float, sink: NodeId, request: CollectRequest, is_takeover: bool = False) -> list[Effect]:
+        if sum(count for _, count in request.sources) > COLLECTION_SUM_MAX:
+            return [Drop(request, TOO_MUCH)]
         if request.job in self.jobs or len(self.jobs) >= COLLECTIONS_MAX or not (self.is_there(sink)):
             return [Drop(request, TOO_MANY)]
         work = self.jobs[request.job] = Coordinated(sink, request, self.params)

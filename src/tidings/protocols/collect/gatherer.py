@@ -24,7 +24,14 @@ from typing import Any
 from tidings.machine.effects import CancelTimer, Compute, Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal
 from tidings.machine.message import Contact
-from tidings.model.bounds import COLLECTIONS_MAX, COLLECTORS_MAX, FILES_TOLD_MAX, RANGES_MAX, TEXT_CHARS_MAX
+from tidings.model.bounds import (
+    COLLECTION_SUM_MAX,
+    COLLECTIONS_MAX,
+    COLLECTORS_MAX,
+    FILES_TOLD_MAX,
+    RANGES_MAX,
+    TEXT_CHARS_MAX,
+)
 from tidings.model.identity import NodeId
 from tidings.protocols.collect.expectation import Expectation, expect
 from tidings.protocols.collect.gatherer_state import Gathering, GatheringStage
@@ -63,6 +70,7 @@ NOT_ENLISTED = "is not known here; see what its agent says, and whether it has t
 NO_FILES = "shares no files"
 NOBODY = "nobody who takes part has files that match"
 LOST = "its source is gone, and nobody has its missing blocks"
+TOO_MUCH = f"more than {COLLECTION_SUM_MAX} blocks; ask for fewer files, or for larger blocks (--block)"
 USER = "gather"
 DIGESTS_ASKED_MAX = 4
 """Of one source at a time, so that its disk reads what is sent besides."""
@@ -161,7 +169,7 @@ class Gatherer:
     def hear(self, now: float, work: Gathering, sender: NodeId, message: Any) -> list[Effect]:
         match message:
             case FilesTold(files=files, is_last=is_last, refusal=refusal) if sender in work.asked:
-                if problem := work.hear_files(sender, files, refusal, self.shelf.why_unsafe):
+                if problem := work.hear_files(sender, files, refusal, self.params.block_bytes, self.shelf.why_unsafe):
                     work.problems[sender] = problem
                     work.told[sender] = []
                 if is_last or sender in work.problems:
@@ -206,6 +214,8 @@ class Gatherer:
     def proceed(self, now: float, work: Gathering) -> list[Effect]:
         if not work.tables:
             return self.end(now, work, NOBODY)
+        if sum(table.count for table in work.tables.values()) > COLLECTION_SUM_MAX:
+            return self.end(now, work, TOO_MUCH)
         has = self.shelf.receive(work.job, work.tables)
         if isinstance(has, str):
             return self.end(now, work, has)
@@ -333,8 +343,7 @@ class Gatherer:
             return [Send(peer, FilesAsked(work.job, work.start.patterns))]
         if work.stage is GatheringStage.RUNNING and peer in work.participants:
             # It may have forgotten all of it; then it learns what it has to send when holdings are compared.
-            work.lost.pop(peer, None)
-            work.gone.pop(peer, None)
+            work.come_back(peer, LOST)
             return [*self.open(work, peer, is_again=True), *self.ask_digests(work, peer)]
         return []
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from tidings.model.bounds import FILE_BYTES_MAX, FILES_MAX
+from tidings.model.bounds import COLLECTION_BLOCKS_MAX, FILES_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.collect.expectation import Expectation
 from tidings.protocols.collect.messages import Enlisted, SharedFile
@@ -60,7 +60,12 @@ class Gathering:
         self.arrived_bytes = self.had = 0
 
     def hear_files(
-        self, source: NodeId, files: tuple[SharedFile, ...], refusal: str, why_unsafe: Callable[[str], str]
+        self,
+        source: NodeId,
+        files: tuple[SharedFile, ...],
+        refusal: str,
+        block_bytes: int,
+        why_unsafe: Callable[[str], str],
     ) -> str:
         """What is wrong with what a source tells of its files; empty where nothing is."""
         told = self.told.setdefault(source, [])
@@ -72,8 +77,8 @@ class Gathering:
                 return f"tells of a file {file.path!r:.200}, which {problem}"
         if len({file.path for file in told}) < len(told):
             return "tells of one file twice"
-        if sum(file.size_bytes for file in told) > FILE_BYTES_MAX:
-            return "tells of more than there can be"
+        if sum(-(-file.size_bytes // block_bytes) for file in told) > COLLECTION_BLOCKS_MAX:
+            return f"has more than {COLLECTION_BLOCKS_MAX} blocks that match; ask for fewer files, or for larger blocks"
         return ""
 
     def make_tables(self, block_bytes: int) -> None:
@@ -101,6 +106,13 @@ class Gathering:
         self.given_up[node] = reason
         for file in range(len(self.tables[node].files)):
             self.outcomes.setdefault((node, file), reason)
+
+    def come_back(self, node: NodeId, lost: str) -> None:
+        """What was given up for `lost` is awaited again."""
+        self.lost.pop(node, None)
+        self.gone.pop(node, None)
+        for key in [key for key, problem in self.outcomes.items() if key[0] == node and problem == lost]:
+            del self.outcomes[key]
 
     @property
     def wanted_count(self) -> int:

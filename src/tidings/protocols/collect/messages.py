@@ -19,6 +19,7 @@ from tidings.machine.message import Contact, Count, Message, Name, OptionalName,
 from tidings.model.bounds import (
     BITS_PER_SECOND_MAX,
     BLOCK_BYTES_MAX,
+    BLOCK_BYTES_MIN,
     COLLECTION_BLOCKS_MAX,
     COLLECTORS_MAX,
     DIGEST_MAX,
@@ -39,7 +40,7 @@ Run = tuple[Blocks, Blocks]
 """The first number, and how many follow each other from it on."""
 Runs = Annotated[tuple[Run, ...], msgspec.Meta(max_length=RANGES_MAX)]
 BlockBytes = Annotated[bytes, msgspec.Meta(max_length=BLOCK_BYTES_MAX)]
-BlockSize = Annotated[int, msgspec.Meta(ge=0, le=BLOCK_BYTES_MAX)]
+BlockSize = Annotated[int, msgspec.Meta(ge=BLOCK_BYTES_MIN, le=BLOCK_BYTES_MAX)]
 Counts = Annotated[tuple[tuple[Name, Blocks], ...], msgspec.Meta(max_length=COLLECTORS_MAX)]
 BitRates = Annotated[tuple[tuple[Name, BitRate], ...], msgspec.Meta(max_length=COLLECTORS_MAX)]
 Contacts = Annotated[tuple[Contact, ...], msgspec.Meta(max_length=COLLECTORS_MAX)]

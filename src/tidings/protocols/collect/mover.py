@@ -33,7 +33,7 @@ from typing import Any
 from tidings.machine.effects import CancelTimer, CancelTransfer, Compute, Drop, Effect, Send, SetTimer, Transfer
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, Transferred
 from tidings.machine.message import Contact
-from tidings.model.bounds import COLLECTIONS_MAX, FILES_MAX, TEXT_CHARS_MAX
+from tidings.model.bounds import COLLECTION_BLOCKS_MAX, COLLECTIONS_MAX, FILES_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.collect.limits import TokenBucket
 from tidings.protocols.collect.messages import (
@@ -76,6 +76,7 @@ NOT_IN_CHARGE = "comes from a host that is not in charge of this collection"
 NOBODY_ASKED = "a block that nobody asked for"
 NO_ROOM = "no more blocks of others are kept here at the moment"
 TOO_MANY = "as many collections as are allowed are under way here already"
+TOO_MUCH = f"more than {COLLECTION_BLOCKS_MAX} blocks of one source; ask for fewer files, or for larger blocks"
 USER = "collect"
 
 
@@ -209,8 +210,6 @@ class BlockMover:
         if job not in self.jobs:
             if len(self.jobs) >= COLLECTIONS_MAX:
                 return [Send(sender, CollectionReady(job, 0, TOO_MANY))]
-            if opened.block_bytes < 1:
-                return [Drop(opened, NO_COLLECTION)]
             self.jobs[job] = MovedJob(self.node_id, job, sender, self.params, opened.block_bytes)
             self.opening[job] = []
         moved = self.jobs[job]
@@ -223,7 +222,8 @@ class BlockMover:
         if not opened.is_last:
             return []
         table = BlockTable(tuple(self.opening.pop(job)), opened.block_bytes)
-        if problem := self.shelf.offer(job, table):
+        problem = TOO_MUCH if table.count > COLLECTION_BLOCKS_MAX else self.shelf.offer(job, table)
+        if problem:
             del self.jobs[job]
             return [Send(sender, CollectionReady(job, 0, problem[:TEXT_CHARS_MAX]))]
         moved.table = table

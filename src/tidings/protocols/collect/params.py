@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from tidings.model.bounds import BLOCK_BYTES_MAX, COLLECTORS_MAX
+from tidings.model.bounds import BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, COLLECTORS_MAX
 from tidings.model.errors import UsageError
 
 Strategy = Literal["planned", "direct"]
@@ -93,8 +93,10 @@ class CollectParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("period", "probe_period", "up_bps", "down_bps"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)}; give a number from 0")
-        if not 1024 <= self.block_bytes <= BLOCK_BYTES_MAX:
-            raise UsageError(f"block_bytes: {self.block_bytes} is out of bounds; give 1024 to {BLOCK_BYTES_MAX}")
+        if not BLOCK_BYTES_MIN <= self.block_bytes <= BLOCK_BYTES_MAX:
+            raise UsageError(
+                f"block_bytes: {self.block_bytes} is out of bounds; give {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX}"
+            )
         if not 1 <= self.peers <= COLLECTORS_MAX:
             raise UsageError(f"peers: {self.peers} is out of bounds; give 1 to {COLLECTORS_MAX}")
         if not 0 <= self.slack < 1:
