@@ -134,8 +134,8 @@ def test_for_a_name_that_is_not_known_near_ones_are_proposed(asked: str, propose
 
 
 def test_a_planned_experiment_says_that_it_cannot_run_yet() -> None:
-    with pytest.raises(UsageError, match=r"peer-to-peer/E1 .* is not built yet; it waits for bulk collection"):
-        find("peer-to-peer/E1")
+    with pytest.raises(UsageError, match=r"peer-to-peer/E29 .* is not built yet; it waits for"):
+        find("peer-to-peer/E29")
 
 
 def test_a_scale_that_is_not_there_is_refused_with_those_that_are() -> None:

@@ -252,7 +252,11 @@ def test_files_of_three_agents_are_collected_over_sockets(tmp_path: Path) -> Non
             }
             assert {path.name for path in into.iterdir()} == {"a", "b", "c", manifest.name}
             assert not list(tmp_path.glob(".tidings-*")) and all(not each.node.mover.jobs for each in services)
-            # Nothing is written over.
+            # Straight to the sink, and nothing is written over.
+            straight = collect(
+                "*.bin", contact=services[0].address_text, into=tmp_path / "straight", params=quick(), strategy="direct"
+            )
+            assert (await all_of(straight))[-1].is_complete
             again = await all_of(collect("*.bin", contact=services[0].address_text, into=into, params=quick()))
             assert "nothing is written over" in again[-1].reason
 

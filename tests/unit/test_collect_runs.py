@@ -58,7 +58,9 @@ def example(strategy: str, **more: object) -> tuple[CollectWorld, CollectionEnde
     rates = {pair: rate / 100 for pair, rate in EXAMPLE_BPS.items()}
     draws = Random(1)
     shelves = {"x": MemoryShelf({"a": draws.randbytes(10**7)}), "y": MemoryShelf({"b": draws.randbytes(10**7)})}
-    world = CollectWorld(shelves | {"t": MemoryShelf()}, rates, params=params(block_bytes=10_000, **more))
+    world = CollectWorld(
+        shelves | {"t": MemoryShelf()}, rates, params=params(block_bytes=10_000, **more), checking=strategy == "direct"
+    )
     world.start("t", strategy=strategy)
     return world, world.run("t", step=0.5)
 

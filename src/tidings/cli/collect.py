@@ -152,6 +152,9 @@ def get(
     dry_run: Annotated[bool, typer.Option("--plan", help="Say what there is and how long it takes; no more.")] = False,
     block: Annotated[int, typer.Option(min=1, max=512, help="Kilobytes (1024) in a block.")] = 256,
     wait: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to wait for agents.")] = 10.0,
+    measure: Annotated[
+        float, typer.Option(min=0, max=600, help="Seconds to measure the paths to here first, for a better plan.")
+    ] = 0.0,
     token: Token = None,
     token_key: TokenKey = None,
     authority: Authority = None,
@@ -189,6 +192,7 @@ def get(
         strategy=strategy,
         params=params,
         wait=wait,
+        measure=measure,
         approve=lambda listed: not dry_run,
         **flags,
     )

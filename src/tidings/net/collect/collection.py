@@ -8,6 +8,7 @@ blocks arrive, and last a `CollectionEnded` with every file and what became of i
 collection up; what is here stays, and `resume=True` goes on with it. Nothing in `into` is ever written over.
 """
 
+import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -66,6 +67,7 @@ async def collect(
     strategy: str = "planned",
     params: CollectParams | None = None,
     wait: float = 10.0,
+    measure: float = 0.0,
     approve: Callable[[CollectionListed], bool] = lambda listed: True,
     **settings: Any,
 ) -> AsyncIterator[Progress]:
@@ -81,10 +83,11 @@ async def collect(
     config = sink_config(contact, **settings)
     shelf = DiskShelf(config.name, into=Path(into))
     shelf.is_resumed = resume
-    chosen = msgspec.structs.replace(chosen, probe_period=0.0)
+    chosen = msgspec.structs.replace(chosen, probe_period=CollectParams().probe_period if measure else 0.0)
     job = f"{config.name}-{secrets.token_hex(4)}"
     async with CollectService(config, shelf, chosen, has_files=False) as service:
         await wait_for_members(service, contact, wait)
+        await asyncio.sleep(measure)
         service.host.inject(StartCollection(job, patterns, tuple(sources), strategy=strategy))
         ended = False
         try:
@@ -110,8 +113,6 @@ async def collect(
 
 async def wait_for_members(service: CollectService, contact: str, seconds: float) -> None:
     """Until the directory has said who is there."""
-    import asyncio
-
     try:
         async with asyncio.timeout(seconds):
             while not service.node.gatherer.members:

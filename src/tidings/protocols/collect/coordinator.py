@@ -201,7 +201,7 @@ class Coordinator:
         begun, work.waiting = work.waiting[:room], work.waiting[room:]
         work.active |= dict.fromkeys(begun)
         work.plan += 1
-        share = DirectedShare(work.sink, 2**30, RATE_OPEN)
+        share = DirectedShare(work.sink, COLLECTION_SUM_MAX, RATE_OPEN)
         return [Send(node, Directive(work.job, work.number, (share,), True)) for node in begun if self.is_there(node)]
 
     def next_in_pool(self, work: Coordinated, origin: NodeId) -> list[Effect]:
@@ -319,7 +319,7 @@ class Coordinator:
 
     def tell(self, holder: NodeId, work: Coordinated, origin: NodeId, runs: tuple[NumberRun, ...]) -> Iterator[Effect]:
         if work.is_direct:
-            share = DirectedShare(work.sink, 2**30, RATE_OPEN)
+            share = DirectedShare(work.sink, COLLECTION_SUM_MAX, RATE_OPEN)
             work.plan += 1
             yield Send(holder, Directive(work.job, work.number, (share,), True))
         for part in parts_of(runs):

@@ -28,7 +28,7 @@ from tidings.protocols.collect.messages import (
     PeersAssigned,
 )
 from tidings.protocols.collect.params import CollectParams
-from tidings.protocols.collect.signals import MembersKnown
+from tidings.protocols.collect.signals import MembersKnown, StartCollection
 from tidings.pubsub.signals import PeerDown, PeerUp
 
 NOT_ENLISTED = "comes from a host that has not enlisted"
@@ -52,7 +52,7 @@ class MembersDirectory:
     """`contact` is where this host enlists, as its peer is called ("" for nowhere: others enlist with it)."""
 
     messages: tuple[type, ...] = (Enlisted, MembersAsked, MembersTold, PathsMeasured, PathsTold)
-    hears: tuple[type, ...] = (PeerUp, PeerDown)
+    hears: tuple[type, ...] = (PeerUp, PeerDown, StartCollection)
     tells: tuple[type[Signal], ...] = (MembersKnown,)
 
     def __init__(self, node_id: NodeId, params: CollectParams, has_files: bool, rng: Random) -> None:
@@ -78,6 +78,9 @@ class MembersDirectory:
                     self.contacts[peer] = None
                     return [Send(peer, self.own), Send(peer, MembersAsked())]
                 return []
+            case StartCollection():
+                # What was measured since we enlisted.
+                return [Send(contact, MembersAsked()) for contact in self.contacts]
             case PeerDown(peer):
                 self.linked.pop(peer, None)
                 self.contacts.pop(peer, None)

@@ -21,6 +21,7 @@ from tidings.model.bounds import (
     BLOCK_BYTES_MAX,
     BLOCK_BYTES_MIN,
     COLLECTION_BLOCKS_MAX,
+    COLLECTION_SUM_MAX,
     COLLECTORS_MAX,
     DIGEST_MAX,
     DIGEST_MIN,
@@ -33,6 +34,7 @@ from tidings.model.bounds import (
 
 JobName = Name
 Blocks = Annotated[int, msgspec.Meta(ge=0, le=COLLECTION_BLOCKS_MAX)]
+SumOfBlocks = Annotated[int, msgspec.Meta(ge=0, le=COLLECTION_SUM_MAX)]
 BitRate = Annotated[float, msgspec.Meta(ge=0, le=BITS_PER_SECOND_MAX)]
 FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=PATH_CHARS_MAX)]
 FileNumber = Annotated[int, msgspec.Meta(ge=0, le=COLLECTION_BLOCKS_MAX)]
@@ -174,7 +176,7 @@ class DirectedShare(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     """`blocks` to this receiver, planned at so many blocks a second."""
 
     receiver: Name
-    blocks: Blocks
+    blocks: SumOfBlocks
     rate: BitRate
 
 

@@ -45,6 +45,8 @@ class MovedJob:
         self.sizes: dict[BlockKey, int] = {}
         """Of blocks of others that are here."""
         self.rates: dict[NodeId, AckRate] = {}
+        self.next_at: dict[NodeId, float] = {}
+        """When the next block may leave for a receiver, where it is paced."""
         self.is_final = False
         self.arrived: dict[NodeId, set[int]] = {}
         """At the sink, what came."""
@@ -200,6 +202,8 @@ class MovedJob:
 
     def sent(self, now: float, receiver: NodeId, key: BlockKey) -> None:
         self.in_flight.setdefault(receiver, {})[key] = None
+        if self.params.is_paced and self.planned.get(receiver, 0.0) > 0:
+            self.next_at[receiver] = max(now, self.next_at.get(receiver, now)) + 1 / self.planned[receiver]
         if self.budgets.get(receiver, 0) > 0:
             self.budgets[receiver] -= 1
         rate = self.rates.get(receiver)

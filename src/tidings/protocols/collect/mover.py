@@ -326,9 +326,12 @@ class BlockMover:
             return effects
         is_going = True
         while is_going:
-            is_going = False
+            is_going, later = False, list[float]()
             for receiver in moved.receivers():
                 if receiver not in self.peers:
+                    continue
+                if (paced := moved.next_at.get(receiver, now)) > now + 1e-9:
+                    later.append(paced)
                     continue
                 if wait := self.up.wait(now):
                     effects.append(SetTimer(("pump", moved.job), now + wait))
@@ -337,6 +340,8 @@ class BlockMover:
                 if key is not None:
                     is_going = True
                     effects += self.send(now, moved, receiver, key)
+        if later:
+            effects.append(SetTimer(("pump", moved.job), min(later)))
         moved.freeze(now)
         return effects
 
@@ -354,10 +359,12 @@ class BlockMover:
             moved.own_unsent -= gone
             return [Send(moved.sink, FileFailed(moved.job, file, block.problem[:TEXT_CHARS_MAX]))]
         moved.sent(now, receiver, key)
-        self.up.spend(block.size_bytes * 8)
-        self.up_peak.add(now, block.size_bytes)
+        # Blocks without bytes, in large runs, are as large as they would be.
+        size_bytes = block.size_bytes or moved.sizes.get(key, 0)
+        self.up.spend(size_bytes * 8)
+        self.up_peak.add(now, size_bytes)
         message = BlockSent(moved.job, origin, seq, block.digest, block.data)
-        return [Transfer(("block", moved.job, receiver, origin, seq), receiver, message, block.size_bytes)]
+        return [Transfer(("block", moved.job, receiver, origin, seq), receiver, message, size_bytes)]
 
     def part_with(self, moved: MovedJob, key: BlockKey) -> None:
         self.relay_bytes -= moved.sizes.pop(key, 0)

@@ -56,6 +56,10 @@ class CollectParams(msgspec.Struct, frozen=True, kw_only=True):
     rate_unknown_bps: float = 100e6
     """What a path is taken for that was not measured, bits a second."""
 
+    is_paced: bool = False
+    """Whether blocks leave no faster than was planned, so that no path takes what was meant for another; it can be no
+    quicker than the plan either."""
+
     keeps_replicas: bool = False
     """Whether a relay keeps a block that it has passed on, while there is room, so that it is there if its origin dies
     (lazy deletion); else it is deleted at once."""

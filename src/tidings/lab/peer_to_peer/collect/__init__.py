@@ -1,0 +1,1 @@
+"""Confluence: collecting large files at one of many hosts, through each other."""

@@ -1,0 +1,32 @@
+"""E31: Does direct transfer from twice the sources take twice the time?
+
+Measured in the run: when a collection ends no metric of a trace says.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidings.lab.definition import define
+from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.figures import measured_in_runs
+from tidings.lab.peer_to_peer.collect.gathered import median_of, seconds_of
+from tidings.lab.plots import bars
+from tidings.trace.writer import Writer
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: those of `CollectionSetting`, and sinks."""
+    ratios = []
+    for sink in range(parameters["sinks"]):
+        more = seconds_of(seed, sink, parameters, strategy="direct", nodes=2 * parameters["nodes"] - 1)
+        ratios.append(more / seconds_of(seed, sink, parameters, strategy="direct"))
+    return {"below two|": sum(ratio < 2.05 for ratio in ratios) / len(ratios), "median|": median_of(ratios)}
+
+
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
+    axes = canvas.subplots(1, 1)
+    bars(axes, measured, {"below two": "below 2.05", "median": "median"})
+    axes.set(title="twice the sources", ylabel="times")
+
+
+EXPERIMENT = define(__file__, run=run, variants=(Variant("collections"),), figures=measured_in_runs, plot=plot)

@@ -1,0 +1,35 @@
+"""E38: Does the gain depend on the map?
+
+Measured in the run: when a collection ends no metric of a trace says.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidings.lab.definition import define
+from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.figures import measured_in_runs
+from tidings.lab.peer_to_peer.collect.gathered import seconds_of, shares
+from tidings.lab.plots import bars
+from tidings.trace.writer import Writer
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: those of `CollectionSetting`, and sinks."""
+    least = 1.0
+    for topology in range(3):
+        gains = []
+        for sink in range(parameters["sinks"]):
+            direct = seconds_of(3 * seed + topology, sink, parameters, strategy="direct")
+            gains.append(1 - seconds_of(3 * seed + topology, sink, parameters) / direct)
+        least = min(least, shares(gains)["gain"])
+    return {"least|": least}
+
+
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
+    axes = canvas.subplots(1, 1)
+    bars(axes, measured, {"least": "worst of three"})
+    axes.set(title="sinks that gain", ylabel="share")
+
+
+EXPERIMENT = define(__file__, run=run, variants=(Variant("collections"),), figures=measured_in_runs, plot=plot)
