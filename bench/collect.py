@@ -167,9 +167,8 @@ def run_rsync(net: Namespaces, sink: str, folder: Path) -> float:
     with Running() as running:
         for name in sources:
             settings = folder / f"rsyncd-{net.spaces[name]}.conf"
-            settings.write_text(
-                f"use chroot = no\nuid = root\ngid = root\n[files]\npath = {folder / 'share' / name.replace(':', '_')}\n"
-            )
+            shared = folder / "share" / name.replace(":", "_")
+            settings.write_text(f"use chroot = no\nuid = root\ngid = root\n[files]\npath = {shared}\n")
             command = ["rsync", "--daemon", "--no-detach", f"--config={settings}", f"--address={net.addresses[name]}"]
             running.processes.append(net.start(name, command))
         time.sleep(1.0)
