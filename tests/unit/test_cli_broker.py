@@ -91,6 +91,9 @@ def test_a_port_that_is_taken_ends_with_five_and_says_what_to_do(capsys: Capture
 def test_beyond_this_machine_plain_text_must_be_asked_for(capsys: Captured) -> None:
     assert run(["broker", "--listen", "0.0.0.0:0", "--log", "error"]) == MACHINE
     assert "without TLS: anybody on the way could read and write" in capsys.readouterr().err
+    assert run(["broker", "--listen", "127.0.0.1:0", "--join", "nonsense", "--log", "error"]) == MACHINE
+    said = capsys.readouterr().err
+    assert "nonsense:7411 without TLS" in said and "--tls-certificate" in said and "--insecure" in said
 
 
 def test_principals_without_anything_that_proves_a_name_are_refused(capsys: Captured, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ PORT_MAX = 65535
 SCHEMES = ("tidings://", "tidingss://")
 
 
-def parse_address(text: str, setting: str) -> Address:
-    """host:port, [host]:port for IPv6, or host alone with the usual port."""
+def parse_address(text: str, setting: str, is_called: bool = False) -> Address:
+    """host:port, [host]:port for IPv6, or host alone with the usual port. Who is called has a host and a port above 0."""
     text = text.strip().rstrip("/")
     for scheme in SCHEMES:
         text = text.removeprefix(scheme)
@@ -24,7 +24,8 @@ def parse_address(text: str, setting: str) -> Address:
     if not colon or text.endswith("]"):
         host, port = text, str(PORT_DEFAULT)
     host = host.removeprefix("[").removesuffix("]")
-    if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+    is_port = port.isascii() and port.isdigit() and int(port) <= PORT_MAX
+    if not is_port or "/" in host or " " in host or (is_called and not (host and int(port))):
         raise UsageError(f"{setting}: {text!r} is no address; write host:port, such as 127.0.0.1:{PORT_DEFAULT}")
     return host, int(port)
 
@@ -33,7 +34,7 @@ def parse_named_address(text: str, setting: str) -> tuple[str, Address]:
     name, sign, address = text.partition("=")
     if not sign or not name.strip():
         raise UsageError(f"{setting}: {text!r} names nobody; write NAME=HOST:PORT, such as b=127.0.0.1:{PORT_DEFAULT}")
-    return name.strip(), parse_address(address, setting)
+    return name.strip(), parse_address(address, setting, is_called=True)
 
 
 def address_text(address: Address) -> str:
