@@ -33,6 +33,7 @@ from tidings.wire import encode
 REPAIRS: dict[str, dict[str, Any]] = {
     "strawman": {"repair": "strawman"},
     "resuming (default)": {"repair": "resuming"},
+    "resuming, fixed": {"repair": "resuming", "is_tuned": False},
     "timed": {"repair": "timed"},
     "informed, siblings": {"repair": "informed", "activation": "siblings", "flush": "none"},
 }

@@ -1,4 +1,4 @@
-"""When a repair stops waiting for a lost neighbour by itself (`repairs/patience.py`)."""
+"""When waiting for a lost neighbour ends by itself (`repairs/patience.py`, `rest_patience.py`)."""
 
 from collections import Counter
 
@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from tests.unit.test_deferred_repairs import GHOST, LOST, TAKEN_BACK
 from tests.unit.test_routing_repairs import changes_told, router_with_neighbours
 from tidings.machine.effects import CancelTimer, Effect
-from tidings.machine.inputs import Received
+from tidings.machine.inputs import Fired, Received
 from tidings.model.bounds import WATCHED_FILTERS_MAX, WATCHED_LOSSES_MAX
 from tidings.protocols.routing.messages import SubscriptionAdded
 from tidings.protocols.routing.repairs.patience import RepairPatience
+from tidings.protocols.routing.repairs.strawman import Resuming
 from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import NeighbourUp
 
 
 def event_from(router: Router, now: float, neighbour: str, number: int, x: int) -> list[Effect]:
@@ -100,3 +102,53 @@ def test_it_is_never_waited_longer_than_allowed_and_little_is_remembered(
         assert set(late) <= set(times.past(now))
         assert len(times.watched) <= WATCHED_LOSSES_MAX
         assert all(len(each.texts) <= WATCHED_FILTERS_MAX for each in times.watched.values())
+
+
+# The same for neighbours that rest.
+
+
+def resting_router(is_tuned: bool = True) -> Router:
+    """n is lost. It wanted four filters, and was told the six that others want."""
+    router = router_with_neighbours(Resuming, advertises=False, is_tuned=is_tuned)
+    router.handle(1.0, LOST)
+    assert list(router.resting.links) == ["n"]
+    router.check()
+    return router
+
+
+def test_a_neighbour_that_rests_is_forgotten_when_as_many_events_came_in_vain_as_filters_are_at_stake() -> None:
+    router = resting_router()
+    for number in range(1, 10):
+        assert changes_told(event_from(router, 2.0, "k", number, 1)) == Counter()
+    effects = event_from(router, 2.0, "k", 10, 1)
+    assert not router.resting.links and CancelTimer(("rest", "n")) in effects
+    assert changes_told(effects) + changes_told(turns(router)) == TAKEN_BACK
+    router.check()
+
+
+def test_it_is_forgotten_with_the_first_event_in_vain_once_another_link_has_taken_its_place() -> None:
+    router = resting_router()
+    router.handle(1.1, Received("k", SubscriptionAdded(7, "x = 1")))
+    event_from(router, 1.12, "m", 1, 99)
+    assert router.resting.links, "more may be about to come"
+    event_from(router, 1.13, "m", 2, 99)
+    assert not router.resting.links
+    router.check()
+
+
+def test_events_that_somebody_wants_and_a_fixed_time_keep_it() -> None:
+    for router in (resting_router(), resting_router(is_tuned=False)):
+        for number in range(1, 50):
+            event_from(router, 2.0, "k", number, 7 if router.params.is_tuned else 1)
+        assert router.resting.links
+        router.handle(3.0, NeighbourUp("n", 2))
+        assert not router.resting.links and not router.resting.patience.watched
+        router.check()
+
+
+def turns(router: Router) -> list[Effect]:
+    """What is left to be forgotten."""
+    effects: list[Effect] = []
+    while router.departures.is_under_way:
+        effects += router.handle(2.0, Fired("turn"))
+    return effects

@@ -77,8 +77,8 @@ class BatchCarrier:
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
         self.held: HeldPublications | None = None
         """What waits while a link takes the place of another."""
-        self.in_vain: Callable[[float], list[Effect]] | None = None
-        """Something came here that nobody wants, while a lost neighbour is waited for; for the repair."""
+        self.in_vain: Callable[[float, int], list[Effect]] | None = None
+        """So many events came here that nobody wants, while a lost neighbour is waited for."""
 
     def tables_changed(self, neighbours: Iterable[NodeId]) -> None:
         self.finder.always = self.strategy.always(neighbours)
@@ -309,8 +309,8 @@ class BatchCarrier:
 
     def drop_unwanted(self, now: float, batch: Publications, effects: list[Effect]) -> None:
         effects.append(Drop(batch, UNWANTED))
-        if self.in_vain is not None and self.tables.ghosts:
-            effects += self.in_vain(now)
+        if self.in_vain is not None and (self.tables.ghosts or self.tables.absent):
+            effects += self.in_vain(now, len(batch.numbers))
 
     def pass_on(
         self, now: float, source: LiveHop, parcels: list[Parcel], request: PendingRequest | None, effects: list[Effect]

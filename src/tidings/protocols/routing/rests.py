@@ -10,6 +10,9 @@ from anybody, and no event goes there. What it offered does not count, since pub
 that it is withdrawn, and delivery hears `Forgotten`. When the neighbour is back and both ends have gone through their
 tables it counts again, and delivery hears `Known` and asks for what it lacks.
 
+`rest_for` is the longest: unless it is fixed (`is_tuned`) a neighbour is forgotten before when events that come for it in
+vain have cost as much as may be saved, or when another link has taken the place of the lost one (`rest_patience.py`).
+
 A neighbour that does not come back is forgotten a piece at a time (`departures.py`). One that comes back in the middle
 of that is told, or tells, what is lacking.
 
@@ -23,17 +26,24 @@ from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.departures import TableDepartures
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import packed_answers
+from tidings.protocols.routing.repairs.patience import wanted_by_no_neighbour
+from tidings.protocols.routing.rest_patience import RestPatience
 from tidings.protocols.routing.state import State
 
 TIMER = "rest"
 
 
 class RestingLinks:
-    def __init__(self, state: State, departures: TableDepartures, advertisements: RoutingAdvertisements) -> None:
+    def __init__(
+        self, state: State, departures: TableDepartures, advertisements: RoutingAdvertisements, is_used: bool
+    ) -> None:
         self.state, self.departures, self.advertisements = state, departures, advertisements
         self.tables = state.tables
         self.links: dict[NodeId, NeighbourLink] = {}
         """Those that rest, the one that has rested longest first."""
+        self.patience = RestPatience()
+        if is_used and state.params.is_tuned:
+            departures.subscriptions.came, state.carrier.in_vain = self.patience.came_back, self.in_vain
 
     def suspend(self, now: float, link: NeighbourLink) -> list[Effect]:
         """A life of the link is over."""
@@ -50,10 +60,14 @@ class RestingLinks:
         """The link is lost; it is among the others no more."""
         effects = self.suspend(now, link)
         self.links[link.neighbour] = link
+        texts = self.tables.texts[link.neighbour]
+        self.patience.watch(
+            now, link.neighbour, len(texts) + len(link.filters), wanted_by_no_neighbour(self.tables, texts)
+        )
         effects.append(SetTimer((TIMER, link.neighbour), now + self.state.params.rest_for))
         if len(self.links) > self.state.params.resting_max:
             oldest = next(iter(self.links))
-            effects += [CancelTimer((TIMER, oldest)), *self.forget(now, oldest)]
+            effects += self.forget_early(now, oldest)
         return effects
 
     def start(self, now: float) -> list[Effect]:
@@ -64,6 +78,7 @@ class RestingLinks:
         """The neighbour is back: the link as it was, if it rests."""
         self.departures.fading.pop(neighbour, None)
         link = self.links.pop(neighbour, None)
+        self.patience.forget(neighbour)
         return link, [] if link is None else [CancelTimer((TIMER, neighbour))]
 
     def fired(self, now: float, key: TimerKey) -> list[Effect]:
@@ -72,9 +87,18 @@ class RestingLinks:
                 return self.forget(now, neighbour)
         return []
 
+    def in_vain(self, now: float, count: int) -> list[Effect]:
+        """So many events came here that nobody wants."""
+        past = self.patience.in_vain(now, count)
+        return [effect for neighbour in past for effect in self.forget_early(now, neighbour)]
+
+    def forget_early(self, now: float, neighbour: NodeId) -> list[Effect]:
+        return [CancelTimer((TIMER, neighbour)), *self.forget(now, neighbour)]
+
     def forget(self, now: float, neighbour: NodeId) -> list[Effect]:
         """It has not come back."""
         link = self.links.pop(neighbour)
+        self.patience.forget(neighbour)
         if link.kept is not None:
             self.departures.reductions.append(link.kept)
         self.departures.fading[neighbour] = None
@@ -84,5 +108,7 @@ class RestingLinks:
         assert len(self.links) <= self.state.params.resting_max
         assert not self.links.keys() & self.state.links.keys()
         assert self.links.keys() <= self.tables.absent.keys()
+        assert self.patience.watched.keys() == self.links.keys()
+        self.patience.check()
         for link in self.links.values():
             link.check()

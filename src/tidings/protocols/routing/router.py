@@ -151,7 +151,7 @@ class Router:
         self.departures = TableDepartures(self.state, self.subscriptions)
         self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
-        self.resting = RestingLinks(self.state, self.departures, self.advertisements)
+        self.resting = RestingLinks(self.state, self.departures, self.advertisements, self.repair.rests)
         self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.departures, self.repair.told)
         carriage = self.carrier.carriage
         self.from_anybody: dict[type, OnMessageFromAnybody] = {

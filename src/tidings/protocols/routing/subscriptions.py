@@ -42,7 +42,7 @@ class RoutingSubscriptions:
         self.departures: TableDepartures
         """Large tables of lost neighbours are forgotten in turns."""
         self.came: Callable[[float, str], None] | None = None
-        """A neighbour wants a filter that it did not want before; for the repair."""
+        """A neighbour wants a filter that it did not want before; for whoever waits for one that is lost."""
 
     def want(self, now: float, want: Want) -> list[Effect]:
         request = self.state.request(None, want.ticket)

@@ -22,14 +22,18 @@ Bounds: `WATCHED_LOSSES_MAX` lost neighbours, `WATCHED_FILTERS_MAX` filters of e
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import msgspec
 
 from tidings.model.bounds import WATCHED_FILTERS_MAX, WATCHED_LOSSES_MAX
-from tidings.protocols.routing.tables import Ghost
+from tidings.protocols.routing.tables import Ghost, Tables
 
 MEAN_GAIN, DEVIATION_GAIN, DEVIATIONS = 1 / 8, 1 / 4, 4.0
 """RFC 6298."""
+
+LOOKED_AT_MAX = 1000
+"""Of what a lost neighbour wanted, to find some that nobody else does."""
 
 QUIET = 1.25
 """Times as long as it took until the last filter came back, and nothing more is expected."""
@@ -96,3 +100,9 @@ class RepairPatience:
     def check(self) -> None:
         assert len(self.watched) <= WATCHED_LOSSES_MAX
         assert all(len(each.texts) <= WATCHED_FILTERS_MAX for each in self.watched.values())
+
+
+def wanted_by_no_neighbour(tables: Tables, texts: Iterable[str]) -> Iterator[str]:
+    """Of what a lost neighbour wanted: what came from nobody else who is there."""
+    some = islice(texts, LOOKED_AT_MAX)
+    return (text for text in some if not any(isinstance(hop, str) and tables.is_live(hop) for hop in tables.hops[text]))

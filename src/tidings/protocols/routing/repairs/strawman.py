@@ -69,7 +69,8 @@ class Resuming(Strawman):
 
     The default. Like STRAWMAN it needs to know nothing of a change but that a neighbour came or went, and it is right
     after any changes in any order, once those who do not come back are forgotten. A link that is back costs what has
-    changed meanwhile. Its price: until then events go to where a lost neighbour wanted them, and are dropped there.
+    changed meanwhile. Its price: until then events go to where a lost neighbour wanted them, and are dropped there; as
+    many of them at most as there are filters to be told again, unless the time is fixed (`rest_patience.py`).
     """
 
     rests: ClassVar[bool] = True

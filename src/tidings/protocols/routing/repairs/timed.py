@@ -22,20 +22,14 @@ Timers: ("unsubscribe", ghost).
 Source: dynamic-topologies.md 3.4 (its source's 6.1.1).
 """
 
-from collections.abc import Iterator
-from itertools import islice
-
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
-from tidings.protocols.routing.repairs.patience import RepairPatience
+from tidings.protocols.routing.repairs.patience import RepairPatience, wanted_by_no_neighbour
 from tidings.protocols.routing.repairs.strawman import Strawman
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
-from tidings.protocols.routing.tables import Ghost, Tables
+from tidings.protocols.routing.tables import Ghost
 
 TIMER = "unsubscribe"
-
-LOOKED_AT_MAX = 1000
-"""Of what a lost neighbour wanted, to find some that nobody else does."""
 
 
 class TimedRepair(Strawman):
@@ -60,10 +54,11 @@ class TimedRepair(Strawman):
         self.subscriptions.defer(now, ghost, effects)
         effects.append(SetTimer((TIMER, ghost), now + self.params.unsubscribe_after))
         if self.params.is_tuned and ghost in self.subscriptions.tables.ghosts:
-            self.times.watch(now, ghost, wanted_by_no_neighbour(self.subscriptions.tables, ghost))
+            tables = self.subscriptions.tables
+            self.times.watch(now, ghost, wanted_by_no_neighbour(tables, tables.haunted(ghost)))
 
-    def in_vain(self, now: float) -> list[Effect]:
-        """An event came here that nobody wants."""
+    def in_vain(self, now: float, count: int) -> list[Effect]:
+        """Events came here that nobody wants."""
         effects: list[Effect] = []
         ghosts = self.subscriptions.tables.ghosts
         self.settle(now, [ghost for ghost in self.times.past(now) if ghost in ghosts], effects)
@@ -85,9 +80,3 @@ class TimedRepair(Strawman):
     def check(self) -> None:
         assert self.params.unsubscribe_after or not self.subscriptions.tables.ghosts
         self.times.check()
-
-
-def wanted_by_no_neighbour(tables: Tables, ghost: Ghost) -> Iterator[str]:
-    """What came from the lost neighbour, and from nobody else who is there."""
-    some = islice(tables.haunted(ghost), LOOKED_AT_MAX)
-    return (text for text in some if not any(isinstance(hop, str) and tables.is_live(hop) for hop in tables.hops[text]))
