@@ -167,6 +167,56 @@ def test_links_that_were_asked_for_ahead_are_let_go_when_a_place_is_found() -> N
     assert wanted - {found} <= let_go and found not in let_go
 
 
+def test_who_could_not_be_below_us_while_both_look_is_asked_by_us_before_we_become_a_root() -> None:
+    desk = TreeDesk("p", ancestor_share=1.0).attached(depth=1.0).at(RED, 3.1)
+    desk.handle(PeerDown("p", 1, "gone"))
+    desk.up("x")
+    effects = desk.hears("x", request(RED, 3.0))
+    assert answer(effects, "x").reason is RefusalReason.BUSY
+    assert desk.asked() == "g" and not sent(effects, ParentRequest, "x"), "one is asked at a time"
+    desk.up("g")
+    asked = sent(desk.answers(RefusalReason.NOT_VIABLE), ParentRequest, "x")
+    assert asked and desk.mode == "searching"
+    desk.hears("x", ParentAccept(asked[0].number, RED, 3.0, (Contact("x"),), ()))
+    assert desk.mode == "attached" and desk.machine.seeker.elections == 0
+
+
+def elected() -> TreeDesk:
+    """Its parent is lost, c is below it, and nobody was found: a root, who knows x, y and z."""
+    desk = TreeDesk("p").attached()
+    desk.up("c")
+    desk.hears("c", request(RED, 9.0))
+    desk.handle(PeerDown("p", 1, "gone"))
+    while desk.mode == "searching":
+        desk.handle(LinkFailed(desk.asked(), "is dead"))
+    assert desk.mode == "root"
+    desk.machine.exchange.cache.add([Contact("x"), Contact("y"), Contact("z")])
+    return desk
+
+
+def test_a_root_that_lost_somebody_asks_all_it_knows_at_once_of_which_tree_they_are() -> None:
+    desk = elected()
+    effects = desk.handle(Fired("merge"))
+    wanted = {each.contact.node for each in of(LinkWanted, effects)}
+    assert desk.mode == "merging" and {"x", "y", "z"} <= wanted
+    ours = desk.machine.kin.place.colour
+    for node in "xyz":
+        assert sent(desk.up(node), ContactPing, node) == [ContactPing(ours)]
+    assert desk.asked() == "x", "who is linked first"
+    # z is of a tree that wins, and the next to be asked.
+    desk.hears("z", ContactPong(Colour(9, "q")))
+    assert sent(desk.answers(RefusalReason.NOT_VIABLE), ParentRequest, "z")
+
+
+def test_a_root_does_not_ask_one_who_says_that_he_is_of_its_own_tree() -> None:
+    desk = elected()
+    desk.handle(Fired("merge"))
+    for node in "xyz":
+        desk.up(node)
+    desk.hears("y", ContactPong(desk.machine.kin.place.colour))
+    assert sent(desk.answers(RefusalReason.NOT_VIABLE), ParentRequest, "z")
+
+
 # Places and colours.
 
 

@@ -16,7 +16,7 @@ SCHEMES = ("tidings://", "tidingss://")
 
 
 def parse_address(text: str, setting: str, is_called: bool = False) -> Address:
-    """host:port, [host]:port for IPv6, or host alone with the usual port. Who is called has a host and a port above 0."""
+    """host:port, [host]:port for IPv6, or host with the usual port. Who is called has a host and a port above 0."""
     text = text.strip().rstrip("/")
     for scheme in SCHEMES:
         text = text.removeprefix(scheme)

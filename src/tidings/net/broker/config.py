@@ -182,7 +182,9 @@ class Config:
         self.links = tuple(parse_address(each, "links", is_called=True) for each in settings.links)
         own = {self.listen, parse_address(settings.public, "public") if settings.public else self.listen}
         # All brokers may be given one list, each of them in it: the first one finds nobody, and begins.
-        self.join = tuple(each for text in settings.join if (each := parse_address(text, "join", is_called=True)) not in own)
+        self.join = tuple(
+            each for text in settings.join if (each := parse_address(text, "join", is_called=True)) not in own
+        )
         self.hears = dict(parse_named_address(each, "hears") for each in settings.hears)
         self.check_links()
         self.name = settings.name or default_name(self.listen)

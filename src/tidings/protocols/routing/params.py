@@ -60,8 +60,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """t_rep: seconds that the overlay needs to replace a lost link, as far as that is known; 0 where it is not."""
 
     is_tuned: bool = True
-    """Whether `unsubscribe_after` and `rest_for` are but the longest that is waited: then waiting ends when it has been of
-    use and begins to cost events that come along old routes in vain (`patience.py`, `rest_patience.py`)."""
+    """Whether `unsubscribe_after` and `rest_for` are but the longest that is waited: then waiting ends when it has been
+    of use and begins to cost events that come along old routes in vain (`patience.py`, `rest_patience.py`)."""
 
     activation: ActivationName = "asymmetric"
     """Repair "informed": whether both ends of a lost link tell the ends of the new one what to hold back, or one end

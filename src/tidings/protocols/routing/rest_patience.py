@@ -5,10 +5,10 @@ When it is forgotten both tables of the link have to be told again should it com
 a link that was cut is back soon, a process that was started again after some seconds, a machine that burned never.
 
 The idea. Both costs can be counted where the waiting is done. At *stake* are the filters that were told on the link, to
-either side. Each event that comes here and is wanted by nobody is a message in vain. Whoever waits until there were as many
-of these as are at stake pays, whatever happens, at most about twice what one would who knows the future; no rule that
-sees no more does better (it is the problem of renting or buying skis, Karlin et al. 1988). Where no event comes waiting
-costs nothing, and ends after `rest_for` seconds.
+either side. Each event that comes here and is wanted by nobody is a message in vain. Whoever waits until there were as
+many of these as are at stake pays, whatever happens, at most about twice what one would who knows the future; no rule
+that sees no more does better (it is the problem of renting or buying skis, Karlin et al. 1988). Where no event comes
+waiting costs nothing, and ends after `rest_for` seconds.
 
 And where the overlay has put another link in the place of the lost one, waiting is over. That shows, too: what the lost
 neighbour wanted comes from another one, filter upon filter, and stops. A quarter of the time that this took later

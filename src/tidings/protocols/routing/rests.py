@@ -10,8 +10,8 @@ from anybody, and no event goes there. What it offered does not count, since pub
 that it is withdrawn, and delivery hears `Forgotten`. When the neighbour is back and both ends have gone through their
 tables it counts again, and delivery hears `Known` and asks for what it lacks.
 
-`rest_for` is the longest: unless it is fixed (`is_tuned`) a neighbour is forgotten before when events that come for it in
-vain have cost as much as may be saved, or when another link has taken the place of the lost one (`rest_patience.py`).
+`rest_for` is the longest: unless it is fixed (`is_tuned`) a neighbour is forgotten before when events that come for it
+in vain have cost as much as may be saved, or when another link has taken its place (`rest_patience.py`).
 
 A neighbour that does not come back is forgotten a piece at a time (`departures.py`). One that comes back in the middle
 of that is told, or tells, what is lacking.

@@ -173,7 +173,8 @@ class ContactExchange:
 
     def check(self) -> None:
         assert len(self.cache.entries) <= self.params.contacts_kept, "more contacts than are kept"
-        most = self.params.pings + FORMER_PROBES + 1 + (self.params.nearer_probes + 1 if self.params.is_near else 0)
+        most = self.params.pings + self.params.merge_probes + 2 * (FORMER_PROBES + 1) + LOST_PROBES
+        most += self.params.nearer_probes + 1 if self.params.is_near else 0
         assert len(self.pinged) <= most, "more contacts are tried than may be"
         assert self.pinged_at.keys() <= self.pinged.keys(), "an answer is timed that is not awaited"
         assert len(self.round_trips) <= ROUND_TRIPS_MAX, "more round trips than are remembered"

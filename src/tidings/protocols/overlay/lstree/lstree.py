@@ -309,6 +309,8 @@ class LsTree:
                 return [Send(sender, ContactPong(kin.place.colour)), *self.compared(now, sender, colour)]
             case ContactPong(colour) if sender in self.exchange.pinged_at:
                 effects = self.exchange.answered(now, sender)
+                if colour == kin.place.colour:
+                    self.seeker.is_of_our_tree(sender)
                 return [*effects, *self.compared(now, sender, colour), *self.seeker.let_go(sender)]
         return [Drop(message, NOT_ASKED)]
 
@@ -325,6 +327,8 @@ class LsTree:
                 effects += kin.tell_region()
             if answer.wins and request.is_root:
                 effects += self.seeker.hinted(now, kin.peers[sender], request.colour)
+            if answer.refusal is RefusalReason.BUSY:
+                effects += self.seeker.met(now, kin.peers[sender], BrokerPlace(request.colour, request.depth))
             return effects + self.depths_spent(now) if answer.is_spent else effects
         kin.place = BrokerPlace(kin.place.colour, answer.depth)
         relative = Relative(kin.peers[sender], kin.next_epoch(), link_name(sender, number))

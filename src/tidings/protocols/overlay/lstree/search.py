@@ -82,8 +82,9 @@ class ParentSearch:
         anybody: Iterable[Contact] = (),
         is_first: bool = False,
         round_trips: Mapping[NodeId, float] | None = None,
+        is_urgent: bool = False,
     ) -> None:
-        self.params, self.rng = params, rng
+        self.params, self.rng, self.is_urgent = params, rng, is_urgent
         self.round_trips = round_trips or {}
         """To those that were measured. Of those beside the nearest comes first."""
         # Whoever is new has nobody but its contacts, also where they are no strategy later.
@@ -105,8 +106,8 @@ class ParentSearch:
 
     @property
     def is_hurried(self) -> bool:
-        """So many candidates came to nothing that links to the others are asked for ahead."""
-        return 0 < self.params.ahead_after <= self.vain_count
+        """So many candidates came to nothing, or may be expected to, that links to the others are asked for ahead."""
+        return self.params.ahead_after > 0 and (self.is_urgent or self.params.ahead_after <= self.vain_count)
 
     def pick(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
         """The next candidate, and by which strategy. It is taken out of the cache that it came from."""
@@ -180,6 +181,16 @@ class ParentSearch:
         for contact in contacts:
             if contact.node not in self.tried and len(offers) < room:
                 offers[contact.node] = contact
+
+    def learn_first(self, now: float, contact: Contact, room: int) -> bool:
+        """Before all others that the Global cache has to offer, and linked ahead. Whether it is new."""
+        node, offers = contact.node, self.offers["G"]
+        is_new = node not in self.tried and (node in offers or len(offers) < room)
+        if is_new:
+            self.offers["G"] = {node: contact, **offers}
+            self.ahead = {node: contact, **self.ahead}
+            self.ahead_at.setdefault(node, now)
+        return is_new
 
     def unanswered(self) -> None:
         self.asked = None

@@ -18,6 +18,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
 from tidings.model.identity import ADDRESS_MARK, NodeId, is_address
+from tidings.protocols.overlay.lstree.caches import LOST_LATELY
 from tidings.protocols.overlay.lstree.exchange import LOST_PROBES, ContactExchange
 from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode, link_name
 from tidings.protocols.overlay.lstree.messages import ChildLeave, MergeHint, ParentAccept, ParentRefuse, ParentRequest
@@ -46,7 +47,7 @@ class Seeker:
         """Who was busy and is asked again when the timer fires."""
         self.lost: Relative | None = None
         """The link above that broke, while nothing has taken its place."""
-        self.lost_at = 0.0
+        self.lost_at = -math.inf
         self.joining: dict[NodeId, str | None] = {}
         """Addresses to which links are wanted; why the last attempt failed, empty if a link came, None while nothing
         was heard."""
@@ -307,6 +308,19 @@ class Seeker:
             return self.exchange.probes(0, LOST_PROBES)
         return self.exchange.probes(self.params.merge_probes)
 
+    def met(self, now: float, contact: Contact, place: BrokerPlace) -> list[Effect]:
+        """Somebody asked us while we are looking ourselves, and could not be below us. We can be below him, then, as he
+        is: nobody is a better candidate, and without this both of us may end as roots."""
+        if self.search is None or not may_be_below(self.kin.place, place):
+            return []
+        self.search.learn_first(now, contact, self.params.candidates_max)
+        return self.proceed(now)
+
+    def is_of_our_tree(self, node: NodeId) -> None:
+        """A root that looks for other trees need not ask this one."""
+        if self.search is not None and self.kin.mode is TreeMode.MERGING and not self.is_asked(node):
+            self.search.take_out(node)
+
     # Roots.
 
     def offer(self, now: float, contact: Contact) -> list[Effect]:
@@ -322,11 +336,17 @@ class Seeker:
         kin, joining = self.kin, self.join(now)
         if not (anybody or joining) or (kin.has_led and not self.params.has_global):
             return [*joining, self.next_merge(now)]
-        self.search = ParentSearch(self.params, self.rng, anybody=anybody, is_first=not kin.has_led)
+        # Where brokers died lately many of those whom we know are dead, and many others are roots for the moment.
+        is_urgent = kin.has_led and (self.lost_at > now - LOST_LATELY or self.exchange.cache.has_lost_lately(now))
+        self.search = ParentSearch(
+            self.params, self.rng, anybody=anybody, is_first=not kin.has_led, is_urgent=is_urgent
+        )
         kin.mode = TreeMode.MERGING
         if not kin.has_led:
             kin.start_over()
-        return [CancelTimer("merge"), *joining, *self.proceed(now)]
+        # Each says at once of which tree it is, and if that is another one then to its root, too.
+        pinged = self.exchange.measure(now, anybody) if is_urgent else []
+        return [CancelTimer("merge"), *joining, *pinged, *self.dial_ahead(now, self.search), *self.proceed(now)]
 
     def hinted(self, now: float, root: Contact, colour: Colour) -> list[Effect]:
         """There is a tree below which ours may go: its root is asked by ours."""
@@ -338,7 +358,7 @@ class Seeker:
         if kin.mode is TreeMode.ROOT:
             return self.begin_merge(now, [root])
         if kin.mode is TreeMode.MERGING and self.search is not None:
-            self.search.learn("G", (root,), self.params.candidates_max)
+            return self.kin.want(root) if self.search.learn_first(now, root, self.params.candidates_max) else []
         return []
 
     def let_go(self, node: NodeId) -> list[Effect]:
