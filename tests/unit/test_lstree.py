@@ -14,7 +14,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.overlay.lstree import kinship, lstree, seeker
-from tidings.protocols.overlay.lstree.caches import GlobalCache
+from tidings.protocols.overlay.lstree.caches import FORMER_KEPT, GlobalCache
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.lstree.messages import (
     ChildLeave,
@@ -634,6 +634,33 @@ def test_the_cache_is_bounded_whatever_is_told() -> None:
     for number in range(100):
         cache.silent(0.0, Contact(f"s{number}"))
     assert len(cache.former) == 9
+
+
+def test_ten_thousand_that_came_and_left_for_good_leave_next_to_nothing_behind() -> None:
+    living = [f"live{number}" for number in range(8)]
+    desk = root(children_max=200, degree_max=200)
+    for node in living:
+        desk.up(node)
+        desk.hears(node, request(Colour(), 0.0))
+    for number in range(10_000):
+        gone = f"gone{number}"
+        desk.up(gone, address=f"10.0.0.1:{number}")
+        desk.hears(gone, request(Colour(), 0.0))
+        desk.hears(living[number % 8], GlobalUpdate((Contact(gone, f"10.0.0.1:{number}"),)))
+        desk.handle(PeerDown(gone, desk.epoch, "gone"))
+    assert desk.machine.neighbours == living
+    for _ in range(8):
+        # Whoever is kept is tried, and only the living answer.
+        desk.now += 250.0
+        for each in of(LinkWanted, desk.handle(Fired("gossip"))):
+            if each.contact.node.startswith("gone"):
+                desk.handle(LinkFailed(each.contact.node, "is dead"))
+        desk.handle(Fired("pinged"))
+    kept = repr([vars(part) for part in (desk.machine.kin, desk.machine.exchange, desk.machine.seeker)])
+    kept += repr([vars(part) for part in (desk.machine.exchange.cache, desk.machine.mover, desk.machine.drain)])
+    assert desk.machine.exchange.cache.entries.keys().isdisjoint(f"gone{number}" for number in range(10_000))
+    assert kept.count("gone") <= 4 * FORMER_KEPT
+    assert len(desk.machine.exchange.cache.former) <= FORMER_KEPT
 
 
 def test_contacts_are_stored_and_found_again() -> None:

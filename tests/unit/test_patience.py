@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.test_deferred_repairs import GHOST, LOST, TAKEN_BACK
+from tests.unit.test_deferred_repairs import GHOST, LOST, TAKEN_BACK, came, told_to
 from tests.unit.test_routing_repairs import changes_told, router_with_neighbours
-from tidings.machine.effects import CancelTimer, Effect
+from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.model.bounds import WATCHED_FILTERS_MAX, WATCHED_LOSSES_MAX
-from tidings.protocols.routing.messages import SubscriptionAdded
+from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved
+from tidings.protocols.routing.repairs.informed import InformedRepair, digests_of
+from tidings.protocols.routing.repairs.messages import Activate
 from tidings.protocols.routing.repairs.patience import RepairPatience
 from tidings.protocols.routing.repairs.strawman import Resuming
 from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications, encode_head
-from tidings.pubsub.signals import NeighbourUp
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp
 
 
 def event_from(router: Router, now: float, neighbour: str, number: int, x: int) -> list[Effect]:
@@ -146,9 +148,46 @@ def test_events_that_somebody_wants_and_a_fixed_time_keep_it() -> None:
         router.check()
 
 
+def test_where_events_are_brought_around_a_failure_nobody_is_forgotten_for_them() -> None:
+    router = router_with_neighbours(Resuming, advertises=False, rescue_window=100)
+    router.handle(1.0, LOST)
+    for number in range(1, 50):
+        event_from(router, 2.0, "k", number, 1)
+    assert list(router.resting.links) == ["n"]
+
+
 def turns(router: Router) -> list[Effect]:
     """What is left to be forgotten."""
     effects: list[Effect] = []
     while router.departures.is_under_way:
         effects += router.handle(2.0, Fired("turn"))
     return effects
+
+
+# How long the end of a new link holds filters back.
+
+
+def holding_router(is_tuned: bool = True) -> Router:
+    """new has taken the place of a link; x = 1 and x = 2, which n and k want, are held back from it since 2.1."""
+    router = router_with_neighbours(InformedRepair, advertises=False, is_tuned=is_tuned)
+    came(router, "new", "r1")
+    router.handle(2.1, Received("a", Activate("r1", "new", digests_of(["x = 1", "x = 2"]))))
+    return router
+
+
+def test_holding_back_ends_soon_after_the_other_end_has_begun_to_take_back() -> None:
+    router, timer = holding_router(), ("subscribe", "new", "r1")
+    effects = router.handle(2.3, Received("n", SubscriptionRemoved(9, "x = 2")))
+    (armed,) = [each for each in effects if isinstance(each, SetTimer) and each.key == timer]
+    assert armed.at == pytest.approx(2.35)
+    # k wants x = 2 still, and n wants x = 1: so both were really wanted.
+    assert told_to(router.handle(2.35, Fired(timer)), "new") == {"x = 1", "x = 2"}
+    router.check()
+
+
+def test_what_is_not_held_back_and_a_fixed_time_end_nothing() -> None:
+    for router, text in ((holding_router(), "x = 3"), (holding_router(is_tuned=False), "x = 2")):
+        effects = router.handle(2.3, Received("n", SubscriptionRemoved(9, text)))
+        assert not [each for each in effects if isinstance(each, SetTimer) and each.key[0] == "subscribe"]
+        router.handle(2.4, NeighbourDown("new", 1))
+        router.check()

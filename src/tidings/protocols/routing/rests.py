@@ -42,7 +42,8 @@ class RestingLinks:
         self.links: dict[NodeId, NeighbourLink] = {}
         """Those that rest, the one that has rested longest first."""
         self.patience = RestPatience()
-        if is_used and state.params.is_tuned:
+        # What is brought around a failure is not in vain, and whoever does that must know who wanted it.
+        if is_used and state.params.is_tuned and not state.params.rescue_window:
             departures.subscriptions.came, state.carrier.in_vain = self.patience.came_back, self.in_vain
 
     def suspend(self, now: float, link: NeighbourLink) -> list[Effect]:

@@ -41,6 +41,8 @@ class RoutingSubscriptions:
         self.advertisements: RoutingAdvertisements
         self.departures: TableDepartures
         """Large tables of lost neighbours are forgotten in turns."""
+        self.went: Callable[[float, str], list[Effect]] | None = None
+        """A neighbour does not want a filter any more that it wanted; for the repair."""
         self.came: Callable[[float, str], None] | None = None
         """A neighbour wants a filter that it did not want before; for whoever waits for one that is lost."""
 
@@ -126,7 +128,8 @@ class RoutingSubscriptions:
         if link.disbelieves is not None and link.disbelieves(told[0]):
             return [Drop(message, OVERTAKEN), *self.ledger.settle(request)]
         text = told[0] if self.tables.remove_wanted(link.neighbour, told[0]) else None
-        return self.unwanted(now, text, request)
+        went = self.went(now, text) if text is not None and self.went is not None else []
+        return went + self.unwanted(now, text, request)
 
     def unwanted(self, now: float, text: str | None, request: PendingRequest) -> list[Effect]:
         """One hop less wants this; None where it did not before."""

@@ -14,6 +14,10 @@ t_prop that of filters to spread (eq. 6.1):
 
     T_u + t_prop < T_s + t_rep
 
+T_s is the longest unless it is fixed (`is_tuned`). That the other end takes back what it need not have any more shows
+where filters are held back: one of them is not wanted any more by whoever stands on the way to that end. All
+of them come one upon the other. A quarter of the time that this took later what is still wanted is really wanted.
+
 Two forms. *Symmetric*: each end of the old link computes its own P and tells its end of the new link. *Asymmetric*: one
 end computes both, and what it sends passes over the new link to the other end: P2, what the lost neighbour has from us
 alone, is what we have and it never asked us for. Overlays in which one end of the old link is dead, or the one that
@@ -31,7 +35,7 @@ be up under that name, and nobody becomes a neighbour by it [R]. An end of a new
 T_s, and tells everything. A filter that the other end alone wants is never told to it [R], and whatever is held back
 goes with the link [R].
 
-State. `expected`: what was said of a link of ours that is not up yet. On the links: `is_withheld`, `holds_back`.
+State. `expected`: what was said of a link of ours that is not up yet. `held_since`: links that hold back. On the links: `is_withheld`, `holds_back`.
 Messages: `Activate`, and `Flush` where it is on. Timers: those of TDU, and ("subscribe", neighbour, reconfiguration).
 
 Source: dynamic-topologies.md 3.6 (its source's 6.2, 14.2.3).
@@ -44,12 +48,13 @@ from typing import ClassVar, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Send
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Message
 from tidings.model.bounds import PATTERN_DIGESTS_MAX, TABLE_DIGEST_BYTES
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.repairs.messages import Activate, Flush
+from tidings.protocols.routing.repairs.patience import QUIET
 from tidings.protocols.routing.repairs.restraint import WithholdingRepair, timer_of
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost, Tables
@@ -73,6 +78,10 @@ class InformedRepair(WithholdingRepair):
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         super().__init__(subscriptions)
         self.expected: dict[tuple[NodeId, ReconfigurationId], Activation] = {}
+        self.held_since: dict[NodeId, float] = {}
+        """New neighbours from whom filters are held back, and since when."""
+        if self.params.is_tuned:
+            subscriptions.went = self.went
 
     def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         # Also where no neighbour is left: what it wanted says what the other end need not tell.
@@ -141,6 +150,7 @@ class InformedRepair(WithholdingRepair):
         digests = frozenset(read_digests(held_back))
         link.holds_back = lambda text: self.is_not_local(text) and digest_of(text) in digests
         if digests:
+            self.held_since[link.neighbour] = now
             effects.append(self.begin_wait(now, link))
         else:
             effects.append(CancelTimer(timer_of(link)))
@@ -148,12 +158,32 @@ class InformedRepair(WithholdingRepair):
         self.subscriptions.walk_on(now, link, effects)
         return effects
 
+    def went(self, now: float, text: str) -> list[Effect]:
+        """The other end of the lost link has begun to take back what it need not have any more, if we held this back
+        for its sake: all of it comes one upon the other, and what is still wanted behind that is really wanted."""
+        effects: list[Effect] = []
+        for neighbour, since in self.held_since.items():
+            link = self.subscriptions.links[neighbour]
+            if link.holds_back is not None and link.holds_back(text):
+                ends_at = min(now + (QUIET - 1) * (now - since), since + self.params.subscribe_after)
+                effects.append(SetTimer(timer_of(link), ends_at))
+        return effects
+
+    def let_go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        self.held_since.pop(link.neighbour, None)
+        super().let_go(now, link, effects)
+
+    def parted(self, now: float, neighbour: NodeId) -> list[Effect]:
+        self.held_since.pop(neighbour, None)
+        return super().parted(now, neighbour)
+
     def is_not_local(self, text: str) -> bool:
         return None not in self.subscriptions.tables.hops.get(text, ())
 
     def check(self) -> None:
         super().check()
         assert len(self.expected) <= self.params.ghosts_max
+        assert self.held_since.keys() <= self.subscriptions.links.keys()
 
 
 def wanted_alone(tables: Tables, ghost: Ghost) -> list[str]:
