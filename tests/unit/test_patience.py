@@ -188,6 +188,6 @@ def test_holding_back_ends_soon_after_the_other_end_has_begun_to_take_back() -> 
 def test_what_is_not_held_back_and_a_fixed_time_end_nothing() -> None:
     for router, text in ((holding_router(), "x = 3"), (holding_router(is_tuned=False), "x = 2")):
         effects = router.handle(2.3, Received("n", SubscriptionRemoved(9, text)))
-        assert not [each for each in effects if isinstance(each, SetTimer) and each.key[0] == "subscribe"]
+        assert not [each for each in effects if isinstance(each, SetTimer) and each.key == ("subscribe", "new", "r1")]
         router.handle(2.4, NeighbourDown("new", 1))
         router.check()

@@ -35,7 +35,8 @@ be up under that name, and nobody becomes a neighbour by it [R]. An end of a new
 T_s, and tells everything. A filter that the other end alone wants is never told to it [R], and whatever is held back
 goes with the link [R].
 
-State. `expected`: what was said of a link of ours that is not up yet. `held_since`: links that hold back. On the links: `is_withheld`, `holds_back`.
+State. `expected`: what was said of a link of ours that is not up yet. `held_since`: links that hold back. On the links:
+`is_withheld`, `holds_back`.
 Messages: `Activate`, and `Flush` where it is on. Timers: those of TDU, and ("subscribe", neighbour, reconfiguration).
 
 Source: dynamic-topologies.md 3.6 (its source's 6.2, 14.2.3).
