@@ -182,9 +182,8 @@ class Config:
         self.links = tuple(parse_address(each, "links", is_called=True) for each in settings.links)
         own = {self.listen, parse_address(settings.public, "public") if settings.public else self.listen}
         # All brokers may be given one list, each of them in it: the first one finds nobody, and begins.
-        self.join = tuple(
-            each for text in settings.join if (each := parse_address(text, "join", is_called=True)) not in own
-        )
+        named = (parse_address(text, "join", is_called=True) for text in settings.join)
+        self.join = tuple(each for each in named if each not in own)
         self.hears = dict(parse_named_address(each, "hears") for each in settings.hears)
         self.check_links()
         self.name = settings.name or default_name(self.listen)
