@@ -533,3 +533,18 @@ def test_calls_that_make_no_sense_are_refused() -> None:
         TreeParams(children_max=0)
     with pytest.raises(UsageError, match="raise feeds_max"):
         Grown(chain=(), feeds_max=1).do(SubscribeFeed(F)) and Grown(feeds_max=1).do(SubscribeFeed("http://g"))
+
+
+@pytest.mark.spec("P-74")
+def test_in_a_full_tree_requests_to_rejoin_are_as_many_at_each_height_as_the_sum_says() -> None:
+    """A full tree of height 4 with five children each, 781 nodes; 200 periods of draws as nodes make them."""
+    beta, height, periods = 5, 4, 200
+    joins, asked = Grown().forest.joins, [0] * (height + 1)
+    for level in range(2, height + 1):
+        for _ in range(periods * beta**level // 10):
+            asked[level - joins.draw_ancestor(level)] += 1
+    for level in range(height - 1):
+        weights = [sum(beta**-steps for steps in range(2, lower + 1)) for lower in range(level + 2, height + 1)]
+        expected = sum(1 / weight for weight in weights)
+        measured = asked[level] * 10 / periods / beta**level
+        assert measured == pytest.approx(expected, rel=0.1), f"height {level}"
