@@ -1,11 +1,17 @@
 """Peers on loopback that share feeds of a real HTTP server, and serve them to a reader."""
 
 import asyncio
+import hmac
 import json
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 from xml.etree import ElementTree
 
 import msgspec
@@ -229,6 +235,92 @@ def test_items_are_events_of_a_broker_and_a_filter_works_on_them() -> None:
 
     with origin() as server:
         play(scenario(server))
+
+
+class Reader(ThreadingHTTPServer):
+    """A feed reader that is called; `means_it` is what it answers when it is asked."""
+
+    def __init__(self, means_it: bool = True) -> None:
+        super().__init__(("127.0.0.1", 0), ReaderHandler)
+        self.means_it, self.calls = means_it, list[tuple[str, bytes]]()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/called?x=1"
+
+
+class ReaderHandler(BaseHTTPRequestHandler):
+    server: Reader
+
+    def do_GET(self) -> None:
+        challenge = parse_qs(urlsplit(self.path).query)["hub.challenge"][0]
+        self.answer(challenge.encode() if self.server.means_it else b"no")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.calls.append((self.headers["X-Hub-Signature"], body))
+        self.answer(b"")
+
+    def answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@contextmanager
+def reader(means_it: bool = True) -> Iterator[Reader]:
+    server = Reader(means_it)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+async def ask_hub(service: FeedService, **words: str) -> int:
+    def post() -> int:
+        form = urlencode({f"hub.{name}": value for name, value in words.items()}).encode()
+        try:
+            with urllib.request.urlopen(f"{service.url}/hub", form, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as problem:
+            problem.close()
+            return problem.code
+
+    return await asyncio.to_thread(post)
+
+
+def test_a_reader_that_speaks_websub_is_called_when_something_is_new() -> None:
+    async def scenario(server: Origin, called: Reader, silent: Reader) -> None:
+        server.publish("1", "first")
+        async with peer(polls=OFTEN) as one:
+            one.subscribe(server.feed)
+            await until(lambda: one.shelf.count(server.feed) == 1)
+            topic = one.feed_list()[0]["url"]
+            assert f'rel="hub" href="{one.url}/hub"' in (await ask(topic))[1].decode()
+            wanted = {"mode": "subscribe", "topic": topic, "secret": "s"}
+            assert await ask_hub(one, callback=silent.url, **wanted) == 202
+            assert await ask_hub(one, callback=called.url, **wanted) == 202
+            await until(lambda: one.hub.subscriptions)
+            server.publish("2", "second")
+            await until(lambda: called.calls)
+            signature, body = called.calls[0]
+            assert "second" in body.decode() and not silent.calls
+            assert signature == "sha256=" + hmac.new(b"s", body, "sha256").hexdigest()
+            assert await ask_hub(one, mode="unsubscribe", topic=topic, callback=called.url) == 202
+            await until(lambda: not one.hub.subscriptions)
+            for wrong in ({"callback": "http://evil.example/"}, {"topic": "http://x/"}, {"mode": "y"}):
+                assert await ask_hub(one, **{**wanted, "callback": called.url, **wrong}) in (400, 404)
+
+    with origin() as server, reader() as called, reader(means_it=False) as silent:
+        play(scenario(server, called, silent))
 
 
 def test_of_eight_that_find_nobody_at_the_same_moment_one_is_left_that_polls() -> None:

@@ -5,6 +5,7 @@
     /opml             all of them, for a reader that imports lists
     /api/feeds        the same as JSON; POST {"add": URL} or {"remove": URL}
     /api/status       how this peer stands
+    /hub              WebSub: a reader asks to be called when something is new (`hub.py`)
 
 It listens on loopback only, and answers only requests that name a loopback host: a page in a browser that lets its own
 name stand for 127.0.0.1 is sent away. To change something, a request has to carry the header `X-Tidings`, which no page

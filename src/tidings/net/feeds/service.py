@@ -26,6 +26,7 @@ from tidings.net.errors import HostError
 from tidings.net.feeds.atom import ATOM, HTML, atom, index_page, slug_of
 from tidings.net.feeds.bridge import Bridge
 from tidings.net.feeds.entries import FeedDocument, NoFeed, check_feed_url, cut, decode_entry, encode_entry, web_link
+from tidings.net.feeds.hub import Hub
 from tidings.net.feeds.item_shelf import ItemShelf, ShelvedFeed
 from tidings.net.feeds.local import (
     HEADER,
@@ -124,6 +125,7 @@ class FeedService:
         )
         self.polls = Polls(settings.polls, self.rng, self.found, self.log)
         self.door = LocalDoor(settings.http, self.serve)
+        self.hub = Hub(lambda: self.url, self.content, self.log)
         self.bridge = Bridge(broker_url(settings.broker), self.log) if settings.broker else None
         self.adopted: dict[str, int] = {}
         """Feeds that we publish for all, with the reign."""
@@ -171,6 +173,7 @@ class FeedService:
         await self.polls.stop()
         if self.bridge is not None:
             await self.bridge.stop()
+        await self.hub.stop()
         await self.door.stop()
         await self.host.stop()
         if self.task is not None:
@@ -286,6 +289,7 @@ class FeedService:
             self.shelf.describe(feed, cut(entry.feed_title), web_link(entry.feed_link))
         if self.shelf.is_news(feed, entry):
             self.shelf.put(feed, entry, time.time())
+            self.hub.has_news(f"{self.url}/f/{slug_of(feed)}")
             if self.bridge is not None:
                 self.bridge.put(feed, entry)
 
@@ -343,16 +347,15 @@ class FeedService:
 
     async def serve(self, request: LocalRequest) -> LocalAnswer:
         if request.method == "POST":
-            return self.change(request)
+            return self.hub.asked(request.body) if request.path == "/hub" else self.change(request)
         if request.path == "/":
             alone = "" if self.host.links.up else " No other peer is linked."
             return LocalAnswer(200, HTML, index_page(self.rows(), f"This is peer {self.name}.{alone}"))
         if request.path.startswith("/f/"):
-            feed = self.slugs.get(request.path[3:])
-            if feed is None:
+            content = self.content(self.url + request.path)
+            if content is None:
                 raise NotServed(404, "there is no such feed here; / lists those there are")
-            (shelved,) = [it for it in self.shelf.feeds() if it.feed == feed]
-            return cached(request, ATOM, atom(shelved, self.shelf.items(feed), self.url + request.path))
+            return cached(request, ATOM, content)
         if request.path == "/opml":
             lines = [FeedLine(f"{self.url}/f/{slug_of(it.feed)}", it.title or it.feed) for it in self.shelf.feeds()]
             return cached(request, "text/x-opml; charset=utf-8", write_opml(lines))
@@ -361,6 +364,15 @@ class FeedService:
         if request.path == "/api/status":
             return json_answer(self.status())
         raise NotServed(404, "there are /, /f/NAME, /opml, /api/feeds and /api/status")
+
+    def content(self, url: str) -> bytes | None:
+        """What is served there now; None where it is no feed of ours."""
+        ours, _, slug = url.partition("/f/")
+        feed = self.slugs.get(slug) if ours == self.url else None
+        if feed is None:
+            return None
+        (shelved,) = [it for it in self.shelf.feeds() if it.feed == feed]
+        return atom(shelved, self.shelf.items(feed), url, f"{self.url}/hub")
 
     def change(self, request: LocalRequest) -> LocalAnswer:
         if request.path != "/api/feeds":
