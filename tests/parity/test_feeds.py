@@ -75,7 +75,11 @@ def on_sockets(names: list[NodeId]) -> Delivered:
         for number in range(10):
             for feed in range(2):
                 hosts[names[feed]].inject(PublishItem(FEEDS[feed], b"%d" % number, 0.0))
-        await until(lambda: all(peer(names[place]).forest.trees[feed].log.floor == 10 for place, feed in wanted(names)))
+
+        def has_all(place: int, feed: str) -> bool:
+            return all(map(peer(names[place]).forest.trees[feed].log.has, range(1, 11)))
+
+        await until(lambda: all(has_all(place, feed) for place, feed in wanted(names)))
         for host in hosts.values():
             await host.stop()
             host.machine.check()

@@ -47,8 +47,9 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.booleans()
         case inspect.IntType():
             return st.integers(kind.ge, kind.le)
-        case inspect.FloatType(ge=least, le=most):
-            return st.floats(least, most, allow_nan=False, allow_infinity=False)
+        case inspect.FloatType(ge=least, gt=above, le=most):
+            low, is_open = (above, True) if least is None else (least, False)
+            return st.floats(low, most, exclude_min=is_open and low is not None, allow_nan=False, allow_infinity=False)
         case inspect.StrType() if kind.pattern == PRINTABLE:
             return st.text(printable_characters, min_size=kind.min_length or 0, max_size=length(kind))
         case inspect.StrType() if kind.pattern:

@@ -84,4 +84,4 @@ class HostilePeers(HostileNetwork):
 
 
 TestHostilePeers = HostilePeers.TestCase
-TestHostilePeers.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHostilePeers.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
