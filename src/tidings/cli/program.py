@@ -55,7 +55,7 @@ COMMANDS = {
     "token": CommandPlace("keys", "tokens", "Sign a token"),
     "store": CommandPlace("store", "store", "Look after the data of a broker that is stopped"),
     "filter": CommandPlace("filters", "filters", "Explain and compare filters"),
-    "sim": CommandPlace("simulations", "simulations", "Run protocols in a simulated network"),
+    "sim": CommandPlace("sweep", "simulations", "Run protocols in a simulated network"),
     "trace": CommandPlace("traces", "traces", "Show what was recorded of a run"),
     "lab": CommandPlace("lab", "lab", "Run published experiments and compare with what was published"),
     "workload": CommandPlace(

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tidings.cli.output import NO, Json, print_json, show, table_lines
-from tidings.cli.simulations import Name, Sets, read_settings
+from tidings.cli.simulations import Name, Sets, read_settings, simulations
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.order import setting_text
@@ -49,6 +49,7 @@ class SweepVariant(msgspec.Struct, frozen=True):
     """Means over the runs that did not fail."""
 
 
+@simulations.command()
 def sweep(
     name: Name,
     folder: Annotated[
