@@ -186,3 +186,22 @@ def test_what_would_not_survive_a_crash_is_not_reported_as_done() -> None:
         world.restart(name, True)
     world.run(50.0)
     assert tree_now(world, LINE.brokers) == set(SHIFTED.links)
+
+
+@pytest.mark.spec("S-89", "S-92")
+@pytest.mark.parametrize("victim", LINE.brokers)
+def test_whoever_is_killed_at_any_step_is_back_in_the_plan_within_ten_seconds(victim: str) -> None:
+    """The deployer is b2. A plan that had not begun when somebody died may be given up instead; nobody does a thing."""
+    for place in range(6):
+        world = network_of(LINE, seed=place, latency=0.02)
+        at = 2.05 + place * 0.29
+        world.inject(2.0, "b2", CarryOut(PLAN))
+        world.call_at(at, partial(world.crash, victim))
+        world.call_at(at + 0.5, partial(world.restart, victim, False))
+        world.run(at + 10.5)
+        (row,) = broker_of(world, "b2").coordination.deployer.plan_rows(world.now)
+        tree_after = tree_now(world, LINE.brokers)
+        if row.state == "aborted":
+            assert row.actions_done == 0 and tree_after == set(LINE.links), (at, row)
+        else:
+            assert (row.state, tree_after) == ("done", set(SHIFTED.links)), (at, row)

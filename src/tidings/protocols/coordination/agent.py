@@ -217,9 +217,9 @@ class PlanAgent:
         return ShiftBegun(action.shift, mover, old, new, self.params.prepare_timeout)
 
     def ask(self, action: OrderedAction) -> list[Effect]:
-        """Have the others be ready."""
+        """Have the others be ready; also who has been, and may have given it up since."""
         prepare = Prepare(action.shift, action.plan, action.number)
-        return [Send(name, prepare) for name in action.names[1:] if name not in action.prepared and name in self.peers]
+        return [Send(name, prepare) for name in action.names[1:] if name in self.peers]
 
     def prepare(self, sender: NodeId, message: Prepare) -> list[Effect]:
         action = self.action
@@ -255,6 +255,10 @@ class PlanAgent:
             return []
         if action.operation != "shift" and self.is_done(action):
             return self.end("")
+        if not action.is_begun and self.is_done(action):
+            # It was done before we started again; if we are wrong, because the mover is gone, we are ordered anew.
+            self.action = None
+            return [CancelTimer("again"), *(self.report_when_kept(action) if self.deployer else [])]
         if not action.is_begun and now >= action.ends_at:
             return self.end("the others were not ready in time")
         asked = self.ask(action) if action.operation == "shift" and action.names[0] == self.node_id else []

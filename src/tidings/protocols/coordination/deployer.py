@@ -252,12 +252,14 @@ class Deployer:
         return effects
 
     def orders(self, number: int, each: PlannedWork) -> list[Effect]:
+        """To those that have not reported; to all while the mover has not, whose word decides: to the others a mover
+        that has crashed looks like one that has moved."""
         assert self.kept is not None
         brokers = tuple(self.contact(name) for name in each.action.brokers)
         order = ActionOrder(self.kept.name, number, each.action.operation, brokers)  # type: ignore[arg-type]
-        return [
-            Send(name, order) for name in each.action.brokers if name not in each.reported and self.is_reached(name)
-        ]
+        silent = [name for name in each.action.brokers if name not in each.reported]
+        asked = each.action.brokers if each.action.brokers[0] in silent else silent
+        return [Send(name, order) for name in asked if self.is_reached(name)]
 
     def hear_report(self, now: float, sender: NodeId, report: ActionReported) -> list[Effect]:
         kept = self.kept

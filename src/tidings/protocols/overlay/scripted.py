@@ -166,10 +166,7 @@ class ScriptedOverlay:
         *(PeerUp, PeerDown, AddNeighbour, RemoveNeighbour, TellReplaced),
         *(NeighbourWanted, NeighbourUnwanted, ShiftDecided, KeepNeighbours),
     )
-    tells: tuple[type[Signal], ...] = (
-        *(NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted),
-        NeighboursKept,
-    )
+    tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted)
     level = Level.PATHS
     is_tree = True
 
@@ -191,10 +188,12 @@ class ScriptedOverlay:
         still that it was asked for the link; then it is told again."""
         self.epochs = 0
         self.is_telling_places = False
+        if self.params.is_durable:
+            self.tells = (*self.tells, NeighboursKept)
 
     def tell_places(self) -> None:
         """Somebody wants to know where we are: where the script says."""
-        self.is_telling_places, self.tells = True, (*ScriptedOverlay.tells, Placed)
+        self.is_telling_places, self.tells = True, (*self.tells, Placed)
 
     @property
     def neighbours(self) -> list[NodeId]:
@@ -227,7 +226,7 @@ class ScriptedOverlay:
         """One of ours is on the disk, or is not."""
         self.saving = max(0, self.saving - 1)
         self.is_unsaved = saved.error is not None
-        return [NeighboursKept()] if self.is_kept else []
+        return [NeighboursKept()] if self.is_kept and self.params.is_durable else []
 
     def loaded(self, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What a plan has made of us before we started."""

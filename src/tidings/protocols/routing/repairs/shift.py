@@ -191,7 +191,10 @@ class ShiftRepair(Resuming):
             return effects
         shift = self.shift
         if shift is None or shift.name != message.shift or sender not in shift.brokers:
-            return [Drop(message, NOT_SHIFTED)]
+            # A mover that believes us to be ready hears at once that we are not any more.
+            is_begun = message.word in ("told", "hold") and sender in self.links
+            told: list[Effect] = [Send(sender, ShiftWord(message.shift, "off"))] if is_begun else []
+            return [Drop(message, NOT_SHIFTED), *told]
         self.note(shift, sender, message.word)
         if message.word == "off" and not shift.is_switched and (sender == shift.mover or not self.is_bound(shift)):
             self.give_up(now, shift, GIVEN_UP, effects)
