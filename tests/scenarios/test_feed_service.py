@@ -20,6 +20,7 @@ import pytest
 from tests.worlds.loopback import Broker, connect
 from tests.worlds.origins import Origin, origin
 from tests.worlds.sockets import PATIENT, QUIET, play, until
+from tidings.model.errors import UsageError
 from tidings.net.errors import HostError
 from tidings.net.feeds.polls import PollParams
 from tidings.net.feeds.service import FeedService, FeedSettings
@@ -174,6 +175,18 @@ def test_the_door_is_for_this_machine_and_not_for_pages_of_others() -> None:
     play(scenario())
     with pytest.raises(HostError, match="this machine only"):
         FeedService(FeedSettings(http=("0.0.0.0", 0)), QUIET)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"contacts": ("192.0.2.1:7500",)}, "could not call us back"),
+        ({"listen": ("0.0.0.0", 7500)}, "--public"),
+    ],
+)
+def test_a_peer_that_others_could_not_call_says_so_at_once(settings: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        FeedService(FeedSettings(**settings), QUIET)
 
 
 def test_feeds_are_added_and_removed_while_it_runs() -> None:

@@ -1,6 +1,6 @@
 """`tidings feeds`: read feeds together with others, so that one poll serves all.
 
-    tidings feeds run --opml mine.opml --contact feeds.example.org:7500
+    tidings feeds run --opml mine.opml
     tidings feeds list
 
 `run` is the peer. It serves the feeds to any feed reader of this machine as ordinary Atom; the other commands ask it
@@ -75,7 +75,9 @@ def run(
 
     \b
     Example:
-      tidings feeds run --opml mine.opml --contact feeds.example.org:7500 --data ~/.tidings-feeds
+      tidings feeds run --opml mine.opml --data ~/.tidings-feeds
+      tidings feeds run --opml mine.opml --contact feeds.example.org:7500 --listen 0.0.0.0:7500 \\
+        --public my.example.org:7500 --insecure
     """
     lines = read_opml(read_bytes(opml)) if opml is not None else []
     settings = FeedSettings(

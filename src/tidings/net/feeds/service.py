@@ -45,7 +45,7 @@ from tidings.net.feeds.published import PublishedFile
 from tidings.net.keys import signature_check
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
-from tidings.net.tls import Address
+from tidings.net.tls import Address, is_loopback
 from tidings.nodes.peer import PeerNode, PeerParams
 from tidings.protocols.feeds.params import RegisterParams, TreeParams
 from tidings.pubsub.feeds import (
@@ -100,6 +100,7 @@ class FeedService:
         self.settings = settings
         listen = settings.listen if settings.listen[1] else (settings.listen[0], free_port(settings.listen[0]))
         self.name: NodeId = settings.public or address_text(listen)
+        check_reachable(parse_address(self.name, "public")[0], settings)
         self.log = log or make_logger(self.name)
         if settings.data is not None:
             settings.data.mkdir(parents=True, exist_ok=True)
@@ -401,6 +402,18 @@ class FeedChange(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError("say what to add or what to remove")
         if self.key and (len(self.key) != 64 or not all(it in "0123456789abcdef" for it in self.key)):
             raise ValueError("a key is 64 hexadecimal digits")
+
+
+def check_reachable(ours: str, settings: FeedSettings) -> None:
+    """Whoever we call has to be able to call us, under the name that we say."""
+    if ours in ("0.0.0.0", "::", ""):
+        raise UsageError("listen: others cannot call us by an address that means all of ours; give --public HOST:PORT")
+    others = [it for it in settings.contacts if not is_loopback(parse_address(it, "contact")[0])]
+    if others and is_loopback(ours):
+        raise UsageError(
+            f"contact: {others[0]} is on another machine and could not call us back at {ours}; give "
+            "--listen 0.0.0.0:7500 --public HOST:PORT, with an address that reaches this machine"
+        )
 
 
 def broker_url(text: str) -> str:
