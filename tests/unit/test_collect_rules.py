@@ -491,3 +491,14 @@ def test_a_block_has_its_place_in_a_file() -> None:
 def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         CollectParams(**wrong)  # type: ignore[arg-type]
+
+
+def test_nobody_relays_over_a_path_of_which_nothing_is_known() -> None:
+    desk = CoordinatorDesk()
+    assert {(to, share.receiver) for to, told in desk.begin().items() for share in told.shares} == {
+        ("x", "t"),
+        ("y", "t"),
+    }
+    desk.coordinator.estimates.paths = {("x", "y"): 1e9, ("x", "t"): 1e6, ("y", "t"): 1e9}
+    work = desk.coordinator.jobs["job"]
+    assert set(work.pairs(desk.coordinator.estimates, ["x", "y", "t"], 10)) == {("x", "y"), ("x", "t"), ("y", "t")}

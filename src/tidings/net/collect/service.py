@@ -37,6 +37,15 @@ from tidings.protocols.collect.params import CollectParams
 ITEMS_MAX = 1000
 """Reports of progress that nobody took; older ones give way."""
 
+PATIENT = HostParams(
+    inbox_max=ITEMS_MAX,
+    inbox_policy=InboxPolicy.DROP_OLDEST,
+    connect_timeout=10.0,
+    heartbeat_period=5.0,
+    silence_max=25.0,
+)
+"""On a path that is full a stream may stand still for seconds and be well: what is on its way would go again."""
+
 
 class CollectService:
     def __init__(
@@ -74,7 +83,7 @@ class CollectService:
             listen=config.listen,
             peers=contacts,
             params=msgspec.structs.replace(
-                HostParams(inbox_max=ITEMS_MAX, inbox_policy=InboxPolicy.DROP_OLDEST),
+                PATIENT,
                 queue_bytes_max=max(queue, HostParams().queue_bytes_max),
             ),
             tls=tls,

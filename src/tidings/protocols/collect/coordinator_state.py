@@ -76,15 +76,17 @@ class Coordinated:
         estimates.see_access(node, status.up_rate * bits, status.down_rate * bits)
 
     def pairs(self, estimates: Estimates, hosts: list[NodeId], peers: int) -> Iterator[Pair]:
-        """The paths over which a plan may go: those that are known, and all of them where everybody is a peer of
-        everybody. From every host to the sink besides, where nothing is known of any path."""
+        """The paths over which a plan may go: those that are known, and from every host straight to the sink where
+        everybody is a peer of everybody, or nothing is known of a host's paths. Nobody relays over a path of which
+        nothing is known: it may be no better than the one that it is to spare."""
         known = set(hosts)
-        if len(hosts) <= peers + 1:
-            yield from ((x, y) for x in hosts for y in hosts if x != y)
-            return
         yield from (pair for pair in estimates.paths if known.issuperset(pair))
-        measured = {sender for sender, _ in estimates.paths}
-        yield from ((node, self.sink) for node in hosts if node not in measured and node != self.sink)
+        measured = {sender for sender, _ in estimates.paths} if len(hosts) > peers + 1 else set()
+        yield from (
+            (node, self.sink)
+            for node in hosts
+            if node not in measured and node != self.sink and (node, self.sink) not in estimates.paths
+        )
 
     def graph(
         self,

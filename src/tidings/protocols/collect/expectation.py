@@ -37,7 +37,7 @@ def expect(
             estimates.down[node] = each.down_bps
     if params.down_bps:
         estimates.down[sink] = params.down_bps
-    pairs = [(x, y) for x in hosts for y in hosts if x != y]
+    pairs = [(x, y) for x in hosts for y in hosts if x != y and (y == sink or (x, y) in paths)]
     graph = estimates.graph(blocks, hosts, pairs, params.block_bytes * 8.0)
     is_measured = all((node, sink) in paths for node in blocks)
     if not sum(blocks.values()) or find_spec("scipy") is None:
