@@ -40,7 +40,7 @@ SMALL_LINES, SMALL_FILES_MAX = 40, 60
 UNTOLD = {"Stranded", "Placed", "NeighboursKept"}
 UNHEARD = {"Rescued", "PeerSuspected", "PeerRecovered"}
 """Signals that a router tells and hears only where a window for what is rescued is set, and an overlay only where
-somebody asks for places, or where its neighbours are to survive a crash; or of the teaching protocols, which run alone."""
+somebody asks for places, or neighbours are to survive a crash; or of the teaching protocols, which run alone."""
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
