@@ -58,7 +58,7 @@ SEED_WITH_STRANGERS = 33
 
 
 # Among them are groups, tenants, readings, large events, short histories and readers that are turned out.
-@pytest.mark.parametrize("seed", [*range(18), 33, 159, 587, 20242])
+@pytest.mark.parametrize("seed", [*range(18), 33, 159, 587, 866, 20242])
 def test_every_promise_holds_whatever_fails(seed: int) -> None:
     order = RunOrder(scenario="nemesis", seed=seed)
     result = fulfil(order, find("nemesis"))
