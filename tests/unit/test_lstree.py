@@ -78,6 +78,9 @@ class TreeDesk(Desk[LsTree]):
         assert self.machine.seeker.asked is not None
         return self.machine.seeker.asked.contact.node
 
+    def asked_or_nobody(self) -> str:
+        return "" if self.machine.seeker.asked is None else self.asked()
+
     def attached(self, colour: Colour = RED, depth: float = 1.0, siblings: tuple[str, ...] = ()) -> "TreeDesk":
         """Below p, which is below g."""
         self.up("p")
@@ -179,6 +182,23 @@ def test_who_could_not_be_below_us_while_both_look_is_asked_by_us_before_we_beco
     assert asked and desk.mode == "searching"
     desk.hears("x", ParentAccept(asked[0].number, RED, 3.0, (Contact("x"),), ()))
     assert desk.mode == "attached" and desk.machine.seeker.elections == 0
+
+
+def test_several_that_are_busy_are_not_waited_for_one_after_the_other() -> None:
+    desk = TreeDesk("p", ancestor_share=1.0).attached(siblings=("s",))
+    desk.handle(PeerDown("p", 1, "gone"))
+    desk.up("g")
+    desk.answers(RefusalReason.BUSY)
+    desk.up("s")
+    desk.now += 0.1
+    desk.answers(RefusalReason.BUSY)
+    while desk.asked_or_nobody() not in ("g", "s"):
+        desk.handle(LinkFailed(desk.asked(), "is dead")) if desk.asked_or_nobody() else desk.fire_next()
+    first = desk.asked()
+    desk.now += 0.3
+    again = desk.answers(RefusalReason.NOT_VIABLE)
+    (other,) = {"g", "s"} - {first}
+    assert sent(again, ParentRequest, other), "its time is over already"
 
 
 def elected() -> TreeDesk:

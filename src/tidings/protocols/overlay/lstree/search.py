@@ -96,6 +96,8 @@ class ParentSearch:
         self.tried: set[NodeId] = set()
         self.busy: dict[NodeId, tuple[Contact, str]] = {}
         """Who was and may be asked again, with the strategy that led to it."""
+        self.busy_at: dict[NodeId, float] = {}
+        """When each said so."""
         self.retries: dict[NodeId, int] = {}
         self.asked: AskedCandidate | None = None
         self.requests = self.vain_count = 0

@@ -163,9 +163,12 @@ class Seeker:
         if self.waiting is not None or None in self.joining.values():
             return []
         self.waiting = search.pick_busy(self.is_excluded)
-        if self.waiting is not None:
-            return [SetTimer("busy", now + self.params.busy_wait * (0.5 + self.rng.random()))]
-        return self.give_up(now)
+        if self.waiting is None:
+            return self.give_up(now)
+        # Each has its own time, so that several that are busy are not waited for one after the other.
+        said_at = search.busy_at.get(self.waiting[0].node, now)
+        again_at = said_at + self.params.busy_wait * (0.5 + self.rng.random())
+        return [SetTimer("busy", again_at)] if again_at > now else self.ask_busy(now)
 
     def pick_linked(self, search: ParentSearch) -> tuple[Contact, str] | None:
         """One whose link was asked for ahead, and is up; of several, the one whose strategy comes first."""
@@ -238,6 +241,7 @@ class Seeker:
     def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
         assert self.search is not None and self.search.asked is not None
         self.patience.learn(now - self.search.asked.since)
+        self.search.busy_at[sender] = now
         self.search.refused(message.reason, message.contacts)
         if sender in self.exchange.cache.former:
             self.exchange.cache.add((self.kin.peers[sender],))
