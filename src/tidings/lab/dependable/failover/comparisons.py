@@ -7,6 +7,7 @@ hops, SYSTEM            99th percentile of the hops of what was delivered
 possible, WHAT          what could be delivered at best: with both ends alive, and with a way of the tree besides that
                         is whole, or has nowhere more than delta failures one behind the other
 of the living, SYSTEM   delivered, of what had both ends alive
+hops apart              the most hops of a system that gets around failures, less the fewest
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,9 @@ from tidings.lab.dependable.failover.failing_runs import (
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Parameter, Variant
 from tidings.lab.figures import over_seeds, parameter, side_by_side
 from tidings.lab.plots import COLOURS, points
+
+AROUND = (GOSSIP, RANDOM, NEIGHBOURHOOD)
+"""Systems that bring events around failures."""
 
 
 def variants(
@@ -58,9 +62,14 @@ def figures_of(pairs: DataFrame) -> DataFrame:
     values["delivered less than at random"] = side[RANDOM]["delivered"] - side[GOSSIP]["delivered"]
     values["delivered more than the neighbourhood"] = side[GOSSIP]["delivered"] - side[NEIGHBOURHOOD]["delivered"]
     values["gossip less than at random"] = 1 - F.try_divide(side[GOSSIP]["gossip"], side[RANDOM]["gossip"])
-    values["overhead more than the neighbourhood"] = (
-        F.try_divide(side[GOSSIP]["messages"], side[NEIGHBOURHOOD]["messages"]) - 1
-    )
+    beside = side[NEIGHBOURHOOD]["messages"]
+    values["overhead more than the neighbourhood"] = F.try_divide(side[GOSSIP]["messages"], beside) - 1
+    values["overhead more than the neighbourhood, random"] = F.try_divide(side[RANDOM]["messages"], beside) - 1
+    values["overhead more than the tree"] = F.least(*(side[each]["messages"] for each in AROUND)) / tree - 1
+    values["hops more than the neighbourhood"] = side[GOSSIP]["hops"] - side[NEIGHBOURHOOD]["hops"]
+    values["hops less than at random"] = side[RANDOM]["hops"] - side[GOSSIP]["hops"]
+    hops = [side[each]["hops"] for each in AROUND]
+    values["hops apart"] = F.greatest(*hops) - F.least(*hops)
     return over_seeds(pairs, values)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tidings.lab.definition import define
 from tidings.lab.dependable.failover.failing_runs import run
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
-from tidings.lab.figures import over_seeds, parameter
+from tidings.lab.figures import between, over_seeds, parameter
 from tidings.lab.plots import COLOURS, points
 
 SIZES = (10, 20)
@@ -31,10 +31,16 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     one = in_runs.groupBy("run", "seed", "group").agg(
         F.min("settled").cast("double").alias("cycles"), F.max("final").alias("final")
     )
-    return over_seeds(one, {"cycles": F.col("cycles"), "converged": F.col("final")}).union(
-        over_seeds(
-            runs.withColumn("group", F.concat("group", F.lit(" siblings, cycle "), F.col("cycle").cast("string"))),
-            {"ratio": F.col("convergence_ratio")},
+    few, many = map(str, SIZES)
+    more = between(one, few, many, {"converged more": F.col("final")}, ratio=False)
+    return (
+        over_seeds(one, {"cycles": F.col("cycles"), "converged": F.col("final")})
+        .union(more)
+        .union(
+            over_seeds(
+                runs.withColumn("group", F.concat("group", F.lit(" siblings, cycle "), F.col("cycle").cast("string"))),
+                {"ratio": F.col("convergence_ratio")},
+            )
         )
     )
 

@@ -33,6 +33,7 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             "most messages, gossip": ours["view_messages_max"],
             "messages more, neighbourhood": of[f"{NEIGHBOURHOOD} 3"]["view_messages_mean"] / ours["view_messages_mean"]
             - 1,
+            "messages, delta 4": of[f"{NEIGHBOURHOOD} 4"]["view_messages_mean"],
         },
     ).union(over_seeds(known, {"known": F.col("measures")["known"], "most known": F.col("measures")["most known"]}))
 

@@ -37,6 +37,12 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     tree = of[f"clustered {TREE}"]["messages"]
     values |= {f"overhead, {system}": F.try_divide(of[f"clustered {system}"]["messages"], tree) for system in SYSTEMS}
     ours, random = of[f"clustered {GOSSIP}"]["gossip"], of[f"clustered {RANDOM}"]["gossip"]
+    values["delivered less than at random"] = (
+        of[f"clustered {RANDOM}"]["delivered"] - of[f"clustered {GOSSIP}"]["delivered"]
+    )
+    values["overhead beside random"] = F.try_divide(
+        of[f"clustered {RANDOM}"]["messages"], of[f"clustered {GOSSIP}"]["messages"]
+    )
     values["gossip less than at random"] = 1 - F.try_divide(ours, random)
     return over_seeds(pairs, values)
 

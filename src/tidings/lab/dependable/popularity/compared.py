@@ -5,11 +5,11 @@ without a client that matches sent, in relation to the plain system; `unpopular`
 another way. Latencies are 99th percentiles from acceptance to delivery.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidings.lab.dependable.popularity.followed import SYSTEMS
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
-from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.figures import between, measured, over_seeds, parameter, side_by_side, union
 from tidings.lab.plots import COLOURS, points
 from tidings.spark.metrics.gossip import (
     direct_forwards,
@@ -22,6 +22,7 @@ from tidings.spark.metrics.gossip import (
 )
 
 DIVERTING = SYSTEMS[1:]
+Growth = Mapping[str, tuple[Sequence[str], str]]
 
 COLUMNS = (
     *("gain_ratio", "pure_forwards", "unpopular_delivery_share", "popular_latency_p99", "unpopular_latency_p99"),
@@ -42,6 +43,21 @@ def sides(results: DataFrame, traces: DataFrame, name: str) -> DataFrame:
 
 def figures_of(results: DataFrame, traces: DataFrame, name: str) -> DataFrame:
     return over_seeds(sides(results, traces, name), values())
+
+
+def with_growth(results: DataFrame, traces: DataFrame, name: str, ends: tuple[str, str], what: Growth) -> DataFrame:
+    """Besides, how much there is of it at the upper end of the parameter, against the lower.
+
+    {"growth of gain": (SYSTEMS, "gain_ratio")} makes the figures "growth of gain, plain" and so on."""
+    from pyspark.sql import functions as F
+
+    pairs = sides(results, traces, name).cache()
+    grown = {
+        f"{figure}, {system}": F.col("sides")[system][column]
+        for figure, (systems, column) in what.items()
+        for system in systems
+    }
+    return union([over_seeds(pairs, values()), between(pairs, *ends, grown)])
 
 
 def values() -> dict[str, Column]:
@@ -65,8 +81,19 @@ def values() -> dict[str, Column]:
             made[f"unpopular latency over direct, {system}"] = (
                 ours["unpopular_latency_p99"] / direct["unpopular_latency_p99"]
             )
+            made[f"unpopular latency of 90 % over direct, {system}"] = (
+                ours["unpopular_latency_p90"] / direct["unpopular_latency_p90"]
+            )
+    batching = all_sides["batching"]
     made |= {
-        "gossip over batching": gossip["unpopular_latency_p99"] / all_sides["batching"]["unpopular_latency_p99"],
+        "gain, gossip beside batching": gossip["gain_ratio"] / batching["gain_ratio"],
+        "queue, batching beside plain": batching["queue_size_mean"] / plain["queue_size_mean"],
+        "queue, direct beside batching": F.coalesce(direct["queue_size_mean"], F.lit(0.0))
+        / batching["queue_size_mean"],
+        "queue, gossip beside direct": F.coalesce(gossip["queue_size_mean"], F.lit(0.0)) / direct["queue_size_mean"],
+        "popular latency, batching beside direct": batching["popular_latency_p99"] / direct["popular_latency_p99"],
+        "popular latency, batching beside gossip": batching["popular_latency_p99"] / gossip["popular_latency_p99"],
+        "gossip over batching": gossip["unpopular_latency_p99"] / batching["unpopular_latency_p99"],
         "popular under unpopular, gossip": 1 - gossip["popular_latency_p99"] / gossip["unpopular_latency_p99"],
         "copies of a direct publication": direct["direct_forwards_p99"],
         "gossip false positives": gossip["gossip_false_positive_ratio"],
