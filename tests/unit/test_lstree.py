@@ -283,6 +283,14 @@ def test_a_candidate_that_searches_is_busy_if_it_had_to_be_lowered_and_accepts_i
     assert desk.machine.kin.place == BrokerPlace(RED, 3.1)
 
 
+def test_with_whole_numbers_nobody_waits_for_one_who_could_never_make_room() -> None:
+    desk = TreeDesk("p", is_integer=True).attached(depth=1.0).at(RED, 3.0)
+    desk.handle(PeerDown("p", 1, "gone"))
+    assert desk.mode == "searching"
+    desk.up("x")
+    assert answer(desk.hears("x", request(RED, 3.0)), "x").reason is RefusalReason.NOT_VIABLE
+
+
 @pytest.mark.spec("D-76")
 @pytest.mark.spec("D-80")
 def test_a_colour_is_taken_from_the_one_above_alone_and_only_a_later_one() -> None:

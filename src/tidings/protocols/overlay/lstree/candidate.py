@@ -39,14 +39,17 @@ def decide(kin: Kinship, sender: str, request: ParentRequest) -> CandidateAnswer
     if not may_be_below(asking, place):
         if asking.colour != place.colour:
             return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE, wins=comes_before(place.colour, asking.colour))
+        if params.is_integer:
+            # There is no room between whole numbers, so nothing is gained by waiting until we have a place.
+            return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE)
         if kin.is_asking:
             # Our place must not change while an answer to our own request is on its way.
             return CandidateAnswer(refusal=RefusalReason.BUSY)
         above = kin.above
-        found = None if above is None or params.is_integer else lowered(above.depth, asking.depth)
+        found = None if above is None else lowered(above.depth, asking.depth)
         if found is None:
             is_spent = above is not None and 0 < asking.depth - above.depth <= GAP_MIN
-            return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE, is_spent=is_spent and not params.is_integer)
+            return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE, is_spent=is_spent)
         depth = found
     if len(kin.below) >= params.children_max:
         return CandidateAnswer(refusal=RefusalReason.NOT_VIABLE)
