@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, Setting, run
-from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, PATH, TABLES, TIMED, Setting, run
+from tidings.lab.dynamic_topologies.repairs.savings import beside, changes, curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import union
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
-    return savings(sides(results, traces, "dispatchers"))
+    pairs = sides(results, traces, "dispatchers")
+    return union([savings(pairs), changes(pairs, ("100", "500")), beside(pairs, ((INFORMED, TIMED), (PATH, INFORMED)))])
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:

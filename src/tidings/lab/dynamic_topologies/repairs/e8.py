@@ -24,6 +24,7 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     every = sides(results.where(flush), traces, "unsubscribe_after")
     quiet = sides(results.where(~flush), traces, "unsubscribe_after")
     of, cost = F.col("sides"), "cost_per_reconfiguration"
+    change = F.col("after") / F.col("before") - 1
     waiting = {f"beside strawman, {name}": of[name][cost] / of[STRAWMAN][cost] for name in SHOWN[1:]}
     return union(
         [
@@ -31,6 +32,7 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             over_seeds(quiet, {"cost, informed without flush": of[INFORMED][cost]}),
             over_seeds(steps(quiet), {"step of informed": F.col("after") / F.col("before") - 1}),
             over_seeds(drops(every), {"drop of timed": 1 - F.col("after") / F.col("before")}),
+            *(over_seeds(later(every, name), {f"further, {name}": change}) for name in (TIMED, NOTIFIED)),
         ]
     )
 
@@ -50,6 +52,10 @@ def steps(quiet: DataFrame) -> DataFrame:
 
 def drops(every: DataFrame) -> DataFrame:
     return between(every, TIMED, "0.09", "0.11")
+
+
+def later(every: DataFrame, name: str) -> DataFrame:
+    return between(every, name, "0.15", "0.5")
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:

@@ -78,6 +78,16 @@ def changes(pairs: DataFrame, values: Sequence[str]) -> DataFrame:
     return union([between(saved, *ends, each, ratio=False) for ends in pairwise(values)])
 
 
+def beside(pairs: DataFrame, repairs: Sequence[tuple[str, str]]) -> DataFrame:
+    """`saved more, X than Y`: what X saves, less what Y saves, for each of these."""
+    from pyspark.sql import functions as F
+
+    of = {repair: F.col("sides")[repair][COST] for repair in REPAIRS}
+    names = dict.fromkeys(repair for both in repairs for repair in both)
+    saved, each = reduced(pairs, {name: (of[name], of[STRAWMAN]) for name in names})
+    return over_seeds(saved, {f"saved more, {one} than {other}": each[one] - each[other] for one, other in repairs})
+
+
 def reduced(pairs: DataFrame, less: Mapping[str, tuple[Column, Column]]) -> tuple[DataFrame, dict[str, Column]]:
     """For each name a value of each seed, the mean of which is 1 - the mean of the first / the mean of the second, and
     which vary as that does."""
