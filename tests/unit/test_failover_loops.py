@@ -48,12 +48,18 @@ def told_on(views: dict[str, list[str]], publications: int, remembered: int) -> 
         for name, message in arriving:
             effects.append((name, parts[name].hear(message, [Contact(other) for other in views[name]])))
         for name, made in effects:
-            sends = [each for each in made if isinstance(each, Send) and isinstance(each.message, GossipPublications)]
-            told.update({(name, number) for each in sends for number in each.message.batch.numbers})
-            under_way.extend((each.to, each.message) for each in sends)
+            for each in made:
+                if isinstance(each, Send) and isinstance(each.message, GossipPublications):
+                    under_way.append((each.to, each.message))
+            passed = [number for each in made if isinstance(each, Send) for number in numbers_of(each.message)]
+            told.update((name, number) for number in dict.fromkeys(passed))
     for part in parts.values():
         part.check()
     return told
+
+
+def numbers_of(message: Message) -> tuple[int, ...]:
+    return message.batch.numbers if isinstance(message, GossipPublications) else ()
 
 
 def ring(size: int) -> dict[str, list[str]]:
