@@ -10,8 +10,7 @@ long behind it.
 
 Judged: each event has to reach each subscriber once, and in the order of its publisher. Latency is from the call that
 publishes to the moment at which the application has the event, of events published before, during and behind the plan:
-compare them with each other, since other work on the machine makes the clock mean little. Beside the time that the
-plan took stands what was estimated before it began.
+compare them with each other, since other work on the machine makes the clock mean little.
 """
 
 import argparse
