@@ -297,7 +297,7 @@ class TextView:
         if ended.reason:
             show(f"given up: {ended.reason}", to_stderr=True)
         for file in ended.files:
-            if file.problem:
+            if file.problem not in ("", ended.reason):
                 where = f"{file.origin}: {file.path}: " if file.path else f"{file.origin}: "
                 show(f"{where}{file.problem}", to_stderr=True)
         if not ended.is_complete and not ended.reason:
