@@ -114,9 +114,10 @@ def test_a_run_prints_its_parameters_its_seeds_and_how_far_it_is_from_what_was_p
 
 def measured(experiment: Experiment) -> list[Measured]:
     return [
-        Measured(claim.figure, group, 0.5, 0.4, 0.6, 5)
+        Measured(claim.figure, group, value, value - 0.1, value + 0.1, 5)
         for claim in experiment.claims
         for group in claim.groups or ("",)
+        for value in (max(0.5, claim.least or 0.0),)
     ]
 
 

@@ -21,7 +21,7 @@ def test_the_list_tells_what_runs_from_what_waits(capsys: pytest.CaptureFixture[
     assert run(["lab", "list"]) == 0
     runs, waits = capsys.readouterr().out.split("not built yet")
     assert "dependable/E23" in runs and "dependable/E23" not in waits
-    assert "dependable/E20" in waits and "carrying out plans of topology changes" in waits
+    assert "peer-to-peer/E5 " in waits and "feeds among friends" in waits
 
 
 def test_the_list_as_json_has_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def played(repair: str) -> tuple[dict[str, float], list[Any]]:
 @pytest.mark.spec("D-9")
 def test_the_same_seed_has_the_same_walks_events_and_figures() -> None:
     (timed, rows), again, (flooded, _) = played("timed"), played("timed"), played("flooding")
-    assert (timed, rows) == again and len(rows) > 100
+    assert (timed, rows) == again and len(rows) > 20
     assert timed["events"] == flooded["events"] > 80
     assert flooded["overlay bytes"] == flooded["routing bytes"] == 0 < timed["overlay bytes"]
     assert flooded["delivered in reach"] > 0.9

@@ -15,9 +15,7 @@ that failed is a good place to look, and no more.
 
 import asyncio
 import resource
-import secrets
 import signal
-import socket
 from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +25,7 @@ import msgspec
 
 from tidings.cli.brokers import Fleet, PlannedBroker
 from tidings.cli.chaos_clients import ChaosClient, ChaosClock, ChaosReader, ChaosWriter
+from tidings.cli.ports import free_addresses
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.net.broker.config import STORAGE_NAME
 from tidings.sim.topologies.shapes import make_topology
@@ -42,8 +41,6 @@ SAVED_AGAIN_WITHIN = 5.0
 
 LOOK_PERIOD = 0.5
 
-PORTS = range(20_000, 32_000)
-"""Below those that a system gives to connections."""
 
 KINDS = ("kill", "kill", "kill", "stop", "stop", "full-disk", "clock", "restart")
 
@@ -206,18 +203,6 @@ class ChaosRound:
                 self.broken += missing
                 return
             await asyncio.sleep(LOOK_PERIOD)
-
-
-def free_addresses(names: list[str]) -> dict[str, str]:
-    """Ports that nobody listens on, and that no connection from here is given while a broker is dead."""
-    addresses: dict[str, str] = {}
-    while len(addresses) < len(names):
-        port = secrets.choice(PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            if f"127.0.0.1:{port}" not in addresses.values():
-                addresses[names[len(addresses)]] = f"127.0.0.1:{port}"
-    return addresses
 
 
 def add_up(outcomes: list[RoundOutcome]) -> tuple[Counter[str], Counter[str]]:

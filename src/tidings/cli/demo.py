@@ -16,13 +16,12 @@ Everybody writes a trace meanwhile. Where there is Spark, it then queries the li
 """
 
 import asyncio
-import socket
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
@@ -40,6 +39,7 @@ from tidings import Event, Filter, parse
 from tidings.cli.brokers import Fleet, PlannedBroker, read_network
 from tidings.cli.demo_spark import SparkAct
 from tidings.cli.output import NO, OK, Json, print_json
+from tidings.cli.ports import free_addresses
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
 from tidings.trace.writer import Writer
@@ -237,11 +237,11 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
 
 
 def plan_network(folder: Path) -> list[PlannedBroker]:
-    ports = free_ports(len(BROKERS))
+    addresses = free_addresses(list(BROKERS))
     settings = {"log": "warning", "routing": {"engine": "plain", "failover": "gossip"}, "failover": FAILOVER}
     brokers = {
-        name: {"listen": f"127.0.0.1:{port}", "data": str(folder / name), "trace": trace_file(folder, name)}
-        for name, port in zip(BROKERS, ports, strict=True)
+        name: {"listen": addresses[name], "data": str(folder / name), "trace": trace_file(folder, name)}
+        for name in BROKERS
     }
     return read_network({"links": LINKS, "settings": settings, "brokers": brokers}, folder / "demo.toml")
 
@@ -249,15 +249,6 @@ def plan_network(folder: Path) -> list[PlannedBroker]:
 def trace_file(folder: Path, name: str, life: int = 1) -> str:
     # Lines, because those that a killed broker has written can be read.
     return str(folder / "traces" / f"{name}-{life}.jsonl")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses at this moment."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 # The actors.

@@ -9,6 +9,8 @@ from random import Random
 
 import msgspec
 
+from tidings.machine.effects import Drop, Effect
+from tidings.machine.inputs import Input, Received
 from tidings.machine.node import Node, Part
 from tidings.model.identity import NodeId
 from tidings.protocols.coordinates.coordinates import Coordinates
@@ -27,6 +29,9 @@ from tidings.protocols.feeds.pulse import Pulse
 from tidings.protocols.feeds.register import Register
 from tidings.protocols.feeds.session import FeedSession
 from tidings.protocols.feeds.updates import FeedSignatures
+
+
+OUR_NAME = "comes under our own name"
 
 
 class PeerParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,3 +79,9 @@ class PeerNode(Node):
             "register": self.register,
         }
         super().__init__(parts)
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        # Or we would be our own friend, and sit below ourselves in a tree.
+        if type(input) is Received and input.sender == self.node_id:
+            return [Drop(input.message, OUR_NAME)]
+        return super().handle(now, input)
