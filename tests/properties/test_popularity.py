@@ -22,6 +22,7 @@ from tidings.protocols.routing.popularity import BAND, Popularity
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED
 from tidings.pubsub.gathered import GatheredPublications, join, taken_apart, with_times
 from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import SubscriptionKey
 
 SCARCE: dict[str, Any] = {"capacity": 1.0, "phi": 0.05, "ack_timeout": 1e6, "evaluated_every": 0.2}
 """Hardly anything is for the tree."""
@@ -40,6 +41,14 @@ class PopularModel(PromisingModel):
         self.asked: dict[Any, Any] = {}
         self.offer_tickets: dict[str, int] = {}
         self.owed: dict[Any, list[tuple[str, int]]] = {}
+        self.do_ways_change = False
+
+    def take(self, name: str, key: SubscriptionKey, publisher: str, number: int) -> None:
+        """Where a way has become known anew, what waited on it comes again, or late (`routing/passage.py`); by its
+        number delivery drops it, and so do we."""
+        has_passed = any(who == publisher and other >= number for who, other in self.delivered.get(key, ()))
+        if not (self.do_ways_change and has_passed):
+            super().take(name, key, publisher, number)
 
     def offer(self, name: str, advertisement: str, text: str) -> int:
         """All at the same brokers, so that streams compete."""
@@ -55,6 +64,7 @@ class PopularModel(PromisingModel):
 
 def storm(model: PopularModel, rng: Random, links_change: float = 0.0, rounds: int | None = None) -> None:
     """Clients do something, most often publish; links may change; time passes."""
+    model.do_ways_change = model.do_ways_change or links_change > 0
     for _ in range(rounds or rng.randint(40, 90)):
         if rng.random() < 0.4:
             act(model, rng)
