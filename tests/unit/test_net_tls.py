@@ -287,7 +287,9 @@ def test_more_handshakes_than_the_bound_are_cut_off_at_once(authority: Authority
 
 def test_plain_tcp_outside_loopback_is_refused_unless_it_is_asked_for(authority: Authority) -> None:
     everywhere = ("0.0.0.0", 0)
-    with pytest.raises(HostError, match=r"0.0.0.0:0 without TLS: anybody on the way could read and write; give certificates"):
+    with pytest.raises(
+        HostError, match=r"0.0.0.0:0 without TLS: anybody on the way could read and write; give certificates"
+    ):
         play(puppet_host("a", listen=everywhere).start())
     with pytest.raises(HostError, match=r"192.0.2.7:7400 without TLS"):
         play(puppet_host("a", peers={"b": ("192.0.2.7", 7400)}).start())
