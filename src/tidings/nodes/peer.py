@@ -30,7 +30,6 @@ from tidings.protocols.feeds.register import Register
 from tidings.protocols.feeds.session import FeedSession
 from tidings.protocols.feeds.updates import FeedSignatures
 
-
 OUR_NAME = "comes under our own name"
 
 
