@@ -174,7 +174,7 @@ def test_the_page_holds_tables_plots_links_and_replays_and_needs_nothing_else(ju
     for link in re.findall(r'href="(dependable/[^"]*)"', page):
         assert (folder / link).exists(), link
     assert all(escape(each.replay) in page for each in judged.performed)
-    assert "dependable/E20" in page, "what is not built is listed"
+    assert "peer-to-peer/E5" in page, "what is not built is listed"
 
 
 def test_tables_and_page_say_what_runs_were_made_with(spark: SparkSession, judged: Judged) -> None:

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from tests.worlds.brokers import BrokerWorld
-from tidings.machine.effects import Drop, Send
-from tidings.machine.inputs import Received, Signal
+from tidings.machine.effects import Drop, Load, Send
+from tidings.machine.inputs import Loaded, Received, Signal
 from tidings.machine.message import Contact
 from tidings.protocols.overlay import scripted
 from tidings.protocols.overlay.messages import Linked, Unlinked
@@ -238,3 +238,51 @@ def test_at_rest_both_ends_see_the_same_whatever_was_asked_and_broke(seed: int) 
 
 def test_to_remove_what_is_not_there_does_nothing() -> None:
     assert ScriptedOverlay("a").handle(0.0, RemoveNeighbour("nobody")) == []
+
+
+MOVED = b'{"wanted":[["b2","host:2"]],"left":["b3"]}'
+
+
+def durable() -> ScriptedOverlay:
+    overlay = ScriptedOverlay("b4", ScriptedParams(takes_configured=True, is_durable=True))
+    assert overlay.start(0.0) == [Load(scripted.KEPT)]
+    return overlay
+
+
+def test_a_configured_broker_that_is_there_before_the_disk_has_answered_is_taken_then() -> None:
+    overlay = durable()
+    assert overlay.handle(0.0, PeerUp("b3", 1, address="host:3")) == []
+    overlay.handle(0.0, Loaded(scripted.KEPT))
+    assert overlay.neighbours == ["b3"]
+    overlay.check()
+
+
+def test_a_broker_that_was_left_by_a_plan_is_not_taken_again_though_it_is_there_before_the_disk_has_answered() -> None:
+    overlay = durable()
+    assert overlay.handle(0.0, PeerUp("b3", 1, address="host:3")) == []
+    effects = overlay.handle(0.0, Loaded(scripted.KEPT, ((scripted.KEPT, MOVED),)))
+    assert effects == [LinkWanted(Contact("b2", "host:2"), "overlay")]
+    overlay.handle(0.0, PeerUp("b2", 2, is_configured=False))
+    assert overlay.neighbours == ["b2"]
+    overlay.check()
+
+
+def test_who_was_left_and_says_before_the_disk_has_answered_that_it_is_a_neighbour_is_told_that_it_is_none() -> None:
+    overlay = durable()
+    overlay.handle(0.0, PeerUp("b3", 1, address="host:3"))
+    assert overlay.handle(0.0, Received("b3", Linked(1, ""))) == [NeighbourUp("b3", 1, "")]
+    effects = overlay.handle(0.0, Loaded(scripted.KEPT, ((scripted.KEPT, MOVED),)))
+    down = [NeighbourDown("b3", 1, scripted.REMOVED, ""), Send("b3", Unlinked(1, ""))]
+    assert effects == [LinkWanted(Contact("b2", "host:2"), "overlay"), *down]
+    assert overlay.neighbours == []
+    overlay.check()
+
+
+def test_who_was_configured_and_went_before_the_disk_had_answered_is_taken_when_it_is_back() -> None:
+    overlay = durable()
+    overlay.handle(0.0, PeerUp("b3", 1, address="host:3"))
+    overlay.handle(0.0, PeerDown("b3", 1, "gone"))
+    overlay.handle(0.0, Loaded(scripted.KEPT))
+    assert overlay.neighbours == []
+    overlay.handle(0.0, PeerUp("b3", 2, address="host:3"))
+    assert overlay.neighbours == ["b3"]

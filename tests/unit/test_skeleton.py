@@ -71,8 +71,8 @@ def test_without_the_command_line_extra_the_program_says_what_to_install() -> No
 
 def test_the_extras_are_those_of_the_design(project: dict[str, Any]) -> None:
     extras = project["project"]["optional-dependencies"]
-    assert set(extras) >= {"fast", "cli", "net", "web", "plan", "spark", "lab", "dev", "all"}
-    assert extras["all"] == ["tidings[fast,cli,net,web,plan,spark,lab]"]
+    assert set(extras) >= {"fast", "cli", "net", "feeds", "web", "plan", "spark", "lab", "dev", "all"}
+    assert extras["all"] == ["tidings[fast,cli,net,feeds,web,plan,spark,lab]"]
 
 
 def test_constraints_hold_exact_versions_and_nothing_else(root: Path) -> None:

@@ -6,7 +6,6 @@ from tidings.machine.effects import Job
 from tidings.model.identity import NodeId
 from tidings.planning.flows.graph import CollectionGraph, Handback
 from tidings.planning.flows.plan import CollectionPlan
-from tidings.planning.flows.quickest import quickest
 from tidings.protocols.collect.estimates import Estimates, Pair
 from tidings.protocols.collect.messages import CollectRequest, StatusUpdate
 from tidings.protocols.collect.params import CollectParams
@@ -24,6 +23,9 @@ class PlanJob(Job, frozen=True):
         return 0.05
 
     def run(self) -> CollectionPlan:
+        # With numpy, which is not there where nobody plans.
+        from tidings.planning.flows.quickest import quickest
+
         return quickest(self.graph, self.sink)
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.planning.flows.direct import direct_seconds
-from tidings.planning.flows.quickest import quickest
 from tidings.protocols.collect.estimates import Estimates
 from tidings.protocols.collect.messages import Enlisted
 from tidings.protocols.collect.params import CollectParams
@@ -42,6 +41,8 @@ def expect(
     is_measured = all((node, sink) in paths for node in blocks)
     if not sum(blocks.values()) or find_spec("scipy") is None:
         return Expectation(0.0, 0.0, is_measured)
+    from tidings.planning.flows.quickest import quickest
+
     try:
         planned = float(quickest(graph, sink).horizon)
     except UsageError:

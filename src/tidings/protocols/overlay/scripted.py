@@ -19,7 +19,8 @@ undo what was asked after it.
 A plan that is carried out by brokers themselves asks by signals (`NeighbourWanted`, `NeighbourUnwanted`). Its link
 changes hands at one end, the one that moves, and what that end has left it does not take back unasked. Where changes
 are to survive a crash, the overlay says when they do (`NeighboursKept`): before that nobody may count on them. A disk
-that is full is tried again with whatever happens next, and when it is asked for.
+that is full is tried again with whatever happens next, and when it is asked for. And until the disk has answered, at a
+start, no configured broker is taken: it may be one that we left.
 
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`, `NeighbourReplaced`, `LinkWanted` and
 `LinkUnwanted`. No timers. A stream that breaks takes the neighbour down, and its return brings it up again.
@@ -183,6 +184,9 @@ class ScriptedOverlay:
         self.is_unsaved = False
         """The disk has refused the last one."""
         self.contacts: dict[NodeId, Contact] = {}
+        self.is_loaded = not self.params.is_durable
+        self.early: dict[NodeId, Contact] = {}
+        """Configured brokers that are there before the disk has answered: a plan may have had us leave them."""
         self.left: dict[NodeId, None] = {}
         """Neighbours that we left by a plan. One that has not heard of it, or has forgotten it in a crash, may say
         still that it was asked for the link; then it is told again."""
@@ -210,6 +214,7 @@ class ScriptedOverlay:
 
     def start(self, now: float) -> list[Effect]:
         self.saving = 0
+        self.is_loaded, self.early = not self.params.is_durable, {}
         effects = [effect for name in list(self.peers) for effect in self.lose(name, STARTED_AGAIN)]
         place = [Placed(self.params.above, self.params.depth)] if self.is_telling_places else []
         if self.params.is_durable:
@@ -240,7 +245,25 @@ class ScriptedOverlay:
             self.contacts = {each.node: each for each in kept.wanted}
             self.saved = dict(entries)[KEPT]
         asked = [LinkWanted(self.contacts.get(name, Contact(name)), USER) for name in self.wanted]
-        return [*asked, *(effect for name in list(self.peers) for effect in self.link(name))]
+        self.is_loaded = True
+        for contact in self.early.values():
+            self.take_configured(contact)
+        self.early = {}
+        effects: list[Effect] = []
+        for name, peer in self.peers.items():
+            if peer.epoch is not None and name in self.left and name not in self.wanted:
+                peer.is_leaving = True
+                effects += [*self.take_down(name, peer, REMOVED), self.unlink(name, peer, "")]
+        return [*asked, *effects, *(effect for name in list(self.peers) for effect in self.link(name))]
+
+    def take_configured(self, contact: Contact) -> None:
+        """A broker that was configured is to be a neighbour, where no plan has said who is."""
+        if self.saved:
+            return
+        self.contacts[contact.node] = contact
+        if contact.node not in self.left and contact.node not in self.wanted:
+            self.numbers += 1
+            self.wanted[contact.node] = Wanted(self.numbers, "")
 
     def keep(self) -> list[Effect]:
         """Save who our neighbours are to be, where that has changed."""
@@ -267,13 +290,15 @@ class ScriptedOverlay:
             case PeerUp(broker):
                 effects = self.lose(broker, STARTED_AGAIN)
                 self.peers[broker] = ScriptedPeer()
-                if self.params.takes_configured and input.is_configured and not self.saved:
-                    self.contacts[broker] = Contact(broker, input.address)
-                    if broker not in self.left and broker not in self.wanted:
-                        self.numbers += 1
-                        self.wanted[broker] = Wanted(self.numbers, "")
+                if self.params.takes_configured and input.is_configured:
+                    contact = Contact(broker, input.address)
+                    if self.is_loaded:
+                        self.take_configured(contact)
+                    else:
+                        self.early[broker] = contact
                 return [*effects, *self.link(broker)]
             case PeerDown(broker, _, reason):
+                self.early.pop(broker, None)
                 return self.lose(broker, reason)
             case AddNeighbour(contact, reconfiguration) | NeighbourWanted(contact, reconfiguration):
                 return self.add(contact, reconfiguration)
