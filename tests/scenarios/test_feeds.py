@@ -134,7 +134,7 @@ def test_the_load_of_a_node_is_at_most_one_and_beta_copies_for_each_update() -> 
     assert max(loads) <= 10 * (1 + 5) and sum(loads) == 10 * (29 + 29)
 
 
-@pytest.mark.spec("P-127")
+# The shape only, of P-127: 36 peers that stay.
 def test_a_steady_peer_says_less_than_two_words_a_second() -> None:
     world = World(40, TreeParams())
     feeds = [f"http://f{number}/" for number in range(4)]

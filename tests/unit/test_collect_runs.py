@@ -111,7 +111,7 @@ def test_wrong_estimates_make_it_slower_and_nothing_else() -> None:
         same(world, "h0", world.run("h0"))
 
 
-@pytest.mark.spec("P-119")
+# The shape only, of P-119: files of 1 MB, not of 100.
 def test_a_pool_of_all_is_as_quick_as_any() -> None:
     """Section 7.2: 49 sources, pools of 10, 25 and all; in random order, here with a hundredth of the bytes."""
     table = drawn_bandwidths(50, seed=7)
