@@ -41,7 +41,6 @@ SAVED_AGAIN_WITHIN = 5.0
 
 LOOK_PERIOD = 0.5
 
-
 KINDS = ("kill", "kill", "kill", "stop", "stop", "full-disk", "clock", "restart")
 
 
